@@ -1,0 +1,62 @@
+"""cleargrad: PyTorch's API, gradients that explain themselves."""
+
+from __future__ import annotations
+
+import warnings as _warnings
+
+from cleargrad import autograd
+from cleargrad.core import dtype as _dtypes
+from cleargrad.core.device import device
+from cleargrad.core.dtype import (
+    bfloat16,
+    can_cast,
+    complex64,
+    complex128,
+    dtype,
+    finfo,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    set_default_dtype,
+    uint8,
+)
+from cleargrad.core.shape import Size
+from cleargrad.core.tensor import Tensor
+
+# PyTorch never warns about overflow or division by zero; NumPy's warnings inside our ops say nothing new.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"cleargrad\.")
+
+from cleargrad import ops as _ops  # noqa: E402
+
+_ops.load()
+
+from cleargrad import tensor as _tensor  # noqa: E402
+from cleargrad import interop as _interop  # noqa: E402
+from cleargrad.autograd.modes import (  # noqa: E402
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from cleargrad.ops.conversion import (  # noqa: E402
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
+from cleargrad.printing import set_printoptions  # noqa: E402
+
+_tensor.attach()
+globals().update(_ops.functions(""))
+globals().update(_dtypes.ALIASES)
+globals()["bool"] = _dtypes.bool_

@@ -1,0 +1,1 @@
+"""Automatic differentiation: the graph, the backward walk, and PyTorch's torch.autograd."""

@@ -1,0 +1,155 @@
+"""torch.autograd's functions: backward and grad.
+
+Read next: autograd/modes.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import edge_of, is_leaf
+from cleargrad.autograd.walk import walk
+from cleargrad.core.mode import mode
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import error
+
+
+def as_tuple(tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Adds the gradients of `tensors` to `.grad` of the leaves, or of `inputs` only."""
+    roots = as_tuple(tensors)
+    grads = start_gradients(roots, grad_variables if grad_tensors is None else grad_tensors)
+    targets = None
+    if inputs is not None:
+        targets = as_tuple(inputs)
+        if not targets:
+            raise error(RuntimeError, "backward", "`inputs` argument to `backward()` cannot be empty.")
+        for target in targets:
+            check_target("backward", target)
+    keep = create_graph if retain_graph is None else retain_graph
+    pairs = [(root, grad) for root, grad in zip(roots, grads, strict=True) if grad is not None]
+    if targets is not None and any(not is_leaf(target) for target in targets):
+        accumulate_into_nonleaves(pairs, targets, keep, create_graph)
+        return
+    walk(
+        [root for root, _ in pairs],
+        [grad for _, grad in pairs],
+        retain_graph=keep,
+        create_graph=create_graph,
+        targets=targets,
+    )
+
+
+def accumulate_into_nonleaves(pairs: list, targets: tuple[Tensor, ...], keep: bool, create_graph: bool) -> None:
+    """`inputs=` may name tensors that are not leaves; their gradients go to `.grad` as well."""
+    found = walk(
+        [root for root, _ in pairs], [grad for _, grad in pairs],
+        retain_graph=keep, create_graph=create_graph, targets=targets, accumulate=False,
+    )  # fmt: skip
+    for target, grad in zip(targets, found, strict=True):
+        if grad is not None:
+            target._grad = grad if target._grad is None else target._grad + grad
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs` with respect to `inputs`; `.grad` is left alone."""
+    roots, targets = as_tuple(outputs), as_tuple(inputs)
+    if not targets:
+        raise error(ValueError, "grad", "grad requires non-empty inputs.")
+    if materialize_grads and allow_unused is False:
+        rule = "expected allow_unused to be True or not passed when materialize_grads=True, but got False"
+        raise error(ValueError, "grad", rule)
+    for target in targets:
+        check_target("grad", target)
+    if is_grads_batched:
+        return batched_grad(roots, targets, grad_outputs, retain_graph, create_graph, allow_unused)
+    grads = start_gradients(roots, grad_outputs)
+    found = walk(
+        roots, grads,  # type: ignore[arg-type]
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph, targets=targets, accumulate=False,
+    )  # fmt: skip
+    for position, (target, part) in enumerate(zip(targets, found, strict=True)):
+        if part is None and materialize_grads:
+            found[position] = wrap(np.zeros_like(target._data))
+        elif part is None and not allow_unused:
+            rule = "one of the differentiated Tensors appears to not have been used in the graph."
+            fix = "set allow_unused=True if this is the desired behavior"
+            raise error(RuntimeError, "grad", rule, fix=fix, position=position, input=target)
+    return tuple(found)
+
+
+def batched_grad(roots: tuple, targets: tuple, grad_outputs: Any, keep: Any, create: bool, unused: Any) -> tuple:
+    """`is_grads_batched`: one walk per vector, stacked."""
+    from cleargrad.ops.joining import stack
+
+    vectors = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    count = vectors[0]._data.shape[0]
+    rows = []
+    for k in range(count):
+        last = k == count - 1
+        parts = [vector[k] for vector in vectors]
+        rows.append(grad(roots, targets, parts, keep if last else True, create, allow_unused=unused))
+    return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))
+
+
+def check_target(op: str, target: Any) -> None:
+    if not isinstance(target, Tensor):
+        raise error(TypeError, op, f"inputs can be tensors only, got {type(target).__name__}")
+    if edge_of(target) is None:
+        raise error(RuntimeError, op, "One of the differentiated Tensors does not require grad", input=target)
+
+
+def start_gradients(roots: tuple[Tensor, ...], grads: Any) -> list[Tensor | None]:
+    """The gradient each root starts with: ones for a scalar, else what the caller gives."""
+    given = (None,) * len(roots) if grads is None else as_tuple(grads)
+    if len(given) != len(roots):
+        rule = f"got {len(roots)} tensors and {len(given)} gradients"
+        raise error(RuntimeError, "backward", rule)
+    return [start_gradient(root, gradient) for root, gradient in zip(roots, given, strict=True)]
+
+
+def start_gradient(root: Tensor, gradient: Tensor | None) -> Tensor:
+    if not isinstance(root, Tensor):
+        raise error(TypeError, "backward", f"can only start from tensors, got {type(root).__name__}")
+    if edge_of(root) is None:
+        rule = "element 0 of tensors does not require grad and does not have a grad_fn"
+        fix = "compute it from a tensor with requires_grad=True, outside no_grad() and detach()"
+        raise error(RuntimeError, "backward", rule, fix=fix, tensor=root)
+    if gradient is None:
+        if root._data.size != 1:
+            rule = "grad can be implicitly created only for scalar outputs"
+            fix = "call .sum() or .mean() first, or pass gradient="
+            raise error(RuntimeError, "backward", rule, fix=fix, tensor=root)
+        if mode.recorder is not None:
+            return mode.recorder.constant(np.ones_like(root._data))
+        return wrap(np.ones_like(root._data))
+    if not isinstance(gradient, Tensor):
+        raise error(TypeError, "backward", f"gradients can be tensors or None, got {type(gradient).__name__}")
+    if gradient._data.shape != root._data.shape:
+        rule = "the gradient must have the shape of the tensor it belongs to"
+        raise error(RuntimeError, "backward", rule, tensor=root, gradient=gradient)
+    return gradient

@@ -1,0 +1,182 @@
+"""Switches for the current thread: gradients on or off, inference, anomaly detection, saved-tensor hooks.
+
+Read next: autograd/function.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from cleargrad.core.mode import mode
+
+
+class Switch:
+    """A context manager that changes the mode, and a decorator that does so around every call."""
+
+    changes: dict[str, Any] = {}
+
+    def __enter__(self) -> Any:
+        self.before = mode.set(**self.changes)
+
+    def __exit__(self, *exception: object) -> None:
+        mode.set(**self.before)
+
+    def __call__(self, function: Callable) -> Callable:
+        if inspect.isclass(function):
+            function.__init__ = self(function.__init__)  # type: ignore[misc]
+            return function
+        if inspect.isgeneratorfunction(function):
+            return self.around_generator(function)
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    def around_generator(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            sent: Any = None
+            try:
+                while True:
+                    with self.clone():
+                        value = generator.send(sent)
+                    sent = yield value
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                generator.close()
+
+        return wrapped
+
+    def clone(self) -> Switch:
+        other = type(self).__new__(type(self))
+        other.changes = self.changes
+        return other
+
+
+def _usable_without_parentheses(cls: type) -> type:
+    """Lets `@no_grad` stand for `@no_grad()`."""
+    plain = cls.__new__
+
+    def new(kind: type, function: Callable | None = None) -> Any:
+        if function is not None and callable(function):
+            return kind()(function)  # type: ignore[operator]
+        return plain(kind)
+
+    cls.__new__ = new  # type: ignore[method-assign,assignment]
+    return cls
+
+
+@_usable_without_parentheses
+class no_grad(Switch):
+    """No gradients are recorded inside."""
+
+    changes = {"grad": False}
+
+    def __init__(self, function: Callable | None = None):
+        pass
+
+
+@_usable_without_parentheses
+class enable_grad(Switch):
+    """Gradients are recorded inside, also within no_grad."""
+
+    changes = {"grad": True}
+
+    def __init__(self, function: Callable | None = None):
+        pass
+
+
+class set_grad_enabled(Switch):
+    """Turns recording on or off: at once, and until the end of the block when used with `with`."""
+
+    def __init__(self, mode: bool):
+        self.wanted = bool(mode)
+        self.changes = {"grad": self.wanted}
+        self.before = _mode().set(grad=self.wanted)
+
+    def __enter__(self) -> None:
+        _mode().set(grad=self.wanted)
+
+    def __call__(self, function: Callable) -> Callable:
+        _mode().set(**self.before)  # used as a decorator: only the calls are switched
+        return super().__call__(function)
+
+    def clone(self) -> Switch:
+        return set_grad_enabled(self.wanted)
+
+
+def _mode() -> Any:
+    return mode
+
+
+class inference_mode(Switch):
+    """Like no_grad, and tensors made inside never take part in autograd."""
+
+    def __new__(cls, mode: bool | Callable = True) -> Any:
+        if not isinstance(mode, bool):
+            return cls()(mode)
+        return super().__new__(cls)
+
+    def __init__(self, mode: bool | Callable = True):
+        self.changes = {"inference": bool(mode), "grad": not mode} if mode else {"inference": False, "grad": True}
+
+
+def is_grad_enabled() -> bool:
+    return mode.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    return mode.inference
+
+
+class set_detect_anomaly(Switch):
+    """Turns anomaly detection on or off: backward then names the forward line of a NaN or an error."""
+
+    def __init__(self, mode: bool, check_nan: bool = True):
+        self.changes = {"anomaly": mode, "check_nan": check_nan}
+        self.before = _mode().set(**self.changes)
+
+    def __enter__(self) -> None:
+        pass
+
+    def clone(self) -> Switch:
+        return set_detect_anomaly(**{"mode": self.changes["anomaly"], "check_nan": self.changes["check_nan"]})
+
+
+class detect_anomaly(set_detect_anomaly):
+    """Anomaly detection for a block."""
+
+    def __init__(self, check_nan: bool = True):
+        super().__init__(True, check_nan)
+
+
+def is_anomaly_enabled() -> bool:
+    return mode.anomaly
+
+
+class saved_tensors_hooks:
+    """Inside, `pack(tensor)` takes every tensor saved for backward, and `unpack(packed)` gives it back."""
+
+    def __init__(self, pack_hook: Callable, unpack_hook: Callable):
+        self.pair = (pack_hook, unpack_hook)
+
+    def __enter__(self) -> None:
+        self.before = mode.set(saved_hooks=(*(mode.saved_hooks or ()), self.pair))
+
+    def __exit__(self, *exception: object) -> None:
+        mode.set(**self.before)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keeps saved tensors in main memory, which on the CPU is where they are."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        super().__init__(lambda tensor: tensor, lambda tensor: tensor)

@@ -1,0 +1,366 @@
+"""The graph: a Node per recorded op, edges to the nodes that made its inputs, and the values its vjp needs.
+
+A node keeps nothing alive but those values: it never refers to its own output, and a leaf's node refers to the
+leaf weakly, so graphs are freed by reference counting alone. Read next: autograd/walk.py.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cleargrad.core.mode import mode
+from cleargrad.core.tensor import Tensor, new, tick, wrap
+from cleargrad.errors import Place, error, line_of
+
+if TYPE_CHECKING:
+    from cleargrad.ops.op import Plan
+
+FREED = object()  # stands in `saved` after backward() has let the values go
+
+
+class Node:
+    """One recorded op. Its class carries the op; its name is PyTorch's, such as MulBackward0."""
+
+    # The fields of every node; doors on the fast path fill them in directly instead of calling `make_node`.
+    __slots__ = (
+        "edges",  # per operand: the Node (or Output) its gradient goes to, or None
+        "saved",  # the values the vjps ask for
+        "plan",  # which vjps to call with which of them
+        "attrs",  # the op's attributes, or None
+        "shape",  # of the output, which its gradient must have
+        "dtype",
+        "tick",
+        "place",  # where in the user's program it was recorded; kept only when something is saved
+        "__dict__",
+        "__weakref__",
+    )
+
+    # Defaults on the class, because most nodes never set them.
+    prehooks: dict[int, Callable] | None = None  # on the gradients of the outputs: (grad, output number)
+    posthooks: dict[int, Callable] | None = None
+    keepers: dict[int, Callable] | None = None  # retain_grad: runs after the prehooks
+    outputs = 1
+    metadata_: dict | None = None
+
+    # What the walk needs -------------------------------------------------------------------------------
+
+    def pull(self, grad: Tensor, wanted: tuple | None = None) -> list:
+        """The gradients of the inputs, from the gradient of the output (the vjp of the op)."""
+        saved = self.saved
+        if saved is FREED:
+            raise freed_error(self)
+        values = [self.unpack(value) for value in saved]
+        grads: list = [None] * len(self.edges)
+        attrs = self.attrs
+        for step in self.plan.steps:
+            index = step.input
+            if wanted is not None and index is not None and not wanted[index]:
+                continue
+            arguments = values[step.start : step.stop]
+            if step.attrs or step.shapes:
+                named = {name: attrs[name] for name in step.attrs}
+                for name, operand in step.shapes:
+                    named[name] = shape_at(self.edges[operand])
+                result = step.vjp(grad, *arguments, **named)
+            else:
+                result = step.vjp(grad, *arguments)
+            if index is None:
+                return list(result)
+            grads[index] = result
+        return grads
+
+    def unpack(self, value: Any) -> Any:
+        """A saved value, checked: its memory must not have changed since it was saved."""
+        if isinstance(value, Tensor):
+            if value._ver[0] > self.tick:
+                raise stale_error(self, value)
+            return value
+        if type(value) is tuple:
+            if value[1][0] > self.tick:
+                raise stale_error(self, value)
+            return restore_output(self, value)
+        if type(value) is Packed:
+            return value.unpack(self)
+        return value
+
+    def free(self) -> None:
+        """Lets the saved values go; a node that saved nothing can be walked again."""
+        if self.saved:
+            self.saved = FREED
+
+    # PyTorch's face of a node --------------------------------------------------------------------------
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple:
+        return tuple((None, 0) if edge is None else split_edge(edge) for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict:
+        if self.metadata_ is None:
+            self.metadata_ = {}
+        return self.metadata_
+
+    def _sequence_nr(self) -> int:
+        return self.tick
+
+    def register_prehook(self, hook: Callable) -> RemovableHandle:
+        """`hook(grad_outputs)` may return other gradients for the outputs."""
+        return add_hook(self, "prehooks", NodePreHook(hook))
+
+    def register_hook(self, hook: Callable) -> RemovableHandle:
+        """`hook(grad_inputs, grad_outputs)` may return other gradients for the inputs."""
+        return add_hook(self, "posthooks", hook)
+
+    def __call__(self, *grads: Tensor):
+        pulled = self.pull(grads[0] if self.outputs == 1 else list(grads))
+        return pulled[0] if len(pulled) == 1 else tuple(pulled)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+def make_node(kind: type[Node], edges: tuple, saved: tuple, plan: Plan, shape: Any, dtype: Any) -> Node:
+    node = new(kind)
+    node.edges = edges
+    node.saved = saved
+    node.plan = plan
+    node.shape = shape
+    node.dtype = dtype
+    node.tick = tick()
+    node.attrs = None
+    node.place = None
+    return node
+
+
+class AccumulateGrad(Node):
+    """The node of a leaf: adds what arrives to `.grad`."""
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Tensor):
+        self.edges = ()
+        self.saved = ()
+        self.plan = self.attrs = self.place = None
+        self.leaf = weakref.ref(leaf)
+        self.shape = leaf._data.shape
+        self.dtype = leaf._data.dtype
+        self.tick = tick()
+
+    @property
+    def variable(self) -> Tensor | None:
+        return self.leaf()
+
+
+class Output:
+    """An edge to one output of a node that has several; the first output uses the node itself."""
+
+    __slots__ = ("node", "number")
+
+    def __init__(self, node: Node, number: int):
+        self.node = node
+        self.number = number
+
+
+def split_edge(edge: Node | Output) -> tuple[Node, int]:
+    return (edge.node, edge.number) if type(edge) is Output else (edge, 0)  # type: ignore[return-value]
+
+
+def shape_at(edge: Node | Output) -> tuple[int, ...]:
+    """The shape of the tensor behind an edge."""
+    node, number = split_edge(edge)
+    return node.shape[number] if node.outputs > 1 else node.shape
+
+
+def saved_output(data: np.ndarray, ver: list, number: int = 0) -> tuple:
+    """An op's own output as it is saved: bare memory, since the tensor would make a cycle with its node."""
+    return data, ver, number
+
+
+def restore_output(node: Node, saved: tuple) -> Tensor:
+    data, ver, number = saved
+    out = wrap(data, node if number == 0 else Output(node, number))
+    out._ver = ver
+    return out
+
+
+class Packed:
+    """A value that saved-tensor hooks took away; `unpack` asks for it back."""
+
+    __slots__ = ("value", "hook", "edge")
+
+    def __init__(self, value: Any, hook: Callable, edge: Any):
+        self.value = value
+        self.hook = hook
+        self.edge = edge
+
+    def unpack(self, node: Node) -> Tensor:
+        tensor = self.hook(self.value)
+        if not isinstance(tensor, Tensor):
+            rule = f"the unpack hook must return a tensor, it returned {type(tensor).__name__}"
+            raise error(TypeError, "saved_tensors_hooks", rule)
+        edge = node if self.edge == "output" else self.edge
+        if tensor._edge is edge:
+            return tensor
+        return wrap(tensor._data, edge)
+
+
+def pack(values: tuple) -> tuple:
+    """Hands tensors about to be saved to the innermost saved-tensor hook."""
+    pack_hook, unpack_hook = mode.saved_hooks[-1]  # type: ignore[index]
+    packed = []
+    for value in values:
+        if isinstance(value, Tensor):
+            edge, bare = value._edge, value.detach() if value._edge is not None else value
+        elif type(value) is tuple:
+            edge, bare = "output", wrap(value[0])
+        else:
+            packed.append(value)
+            continue
+        before = mode.set(saved_hooks=())
+        try:
+            with_hook = Packed(pack_hook(bare), unpack_hook, edge)
+        finally:
+            mode.set(**before)
+        packed.append(with_hook)
+    return tuple(packed)
+
+
+# Edges of tensors ------------------------------------------------------------------------------------------
+
+
+def edge_of(tensor: Tensor) -> Node | Output | None:
+    """Where the gradient of a tensor goes; a view whose base was written since gets a fresh edge."""
+    if tensor._base is not None and tensor._ver[0] > tensor._seen:
+        refresh(tensor)
+    return tensor._edge
+
+
+def refresh(view: Tensor) -> None:
+    """Gives a view the edge that follows from its base's present history."""
+    base = view._base
+    if base._edge is not None:
+        view._edge = base.window(**geometry(view))._edge
+    view._seen = view._ver[0]
+
+
+def geometry(view: Tensor) -> dict[str, Any]:
+    """Where a view lies within its base: attributes for as_strided and as_strided_scatter, in elements."""
+    base = view._base
+    return {
+        "size": view._data.shape,
+        "stride": strides_of(view._data),
+        "offset": (address(view._data) - address(base._data)) // view._data.itemsize,
+        "x_stride": strides_of(base._data),
+    }
+
+
+def strides_of(data: np.ndarray) -> tuple[int, ...]:
+    size = data.itemsize
+    return tuple(step // size for step in data.strides)
+
+
+def address(data: np.ndarray) -> int:
+    return data.__array_interface__["data"][0]
+
+
+def make_leaf(tensor: Tensor) -> None:
+    """Marks a tensor as one whose gradient is wanted."""
+    tensor._edge = AccumulateGrad(tensor)
+
+
+def is_leaf(tensor: Tensor) -> bool:
+    edge = edge_of(tensor)
+    return edge is None or type(edge) is AccumulateGrad
+
+
+# Hooks -----------------------------------------------------------------------------------------------------
+
+
+class RemovableHandle:
+    """Removes a hook again; also usable as a context manager."""
+
+    _next_id = 0
+
+    def __init__(self, hooks: dict, *, extra_dict: Any = None):
+        self.hooks = weakref.ref(hooks) if not isinstance(hooks, dict) else lambda: hooks
+        self.id = RemovableHandle._next_id
+        RemovableHandle._next_id += 1
+
+    def remove(self) -> None:
+        hooks = self.hooks()
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+class NodePreHook:
+    """A prehook on all outputs of a node, as opposed to a tensor's hook on one of them."""
+
+    __slots__ = ("hook",)
+
+    def __init__(self, hook: Callable):
+        self.hook = hook
+
+
+class TensorHook:
+    """A tensor's hook: sees and may replace the gradient of one output."""
+
+    __slots__ = ("hook", "number")
+
+    def __init__(self, hook: Callable, number: int):
+        self.hook = hook
+        self.number = number
+
+
+def add_hook(owner: Any, field: str, hook: Any) -> RemovableHandle:
+    hooks = getattr(owner, field)
+    if hooks is None:
+        hooks = {}
+        setattr(owner, field, hooks)
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+# Errors ----------------------------------------------------------------------------------------------------
+
+
+def freed_error(node: Node) -> Exception:
+    rule = (
+        "trying to backward through the graph a second time, or to read saved tensors after they were freed; "
+        "backward() frees them unless retain_graph=True"
+    )
+    facts = {"node": node.name()}
+    if node.place is not None:
+        facts["recorded"] = line_of(node.place)
+    fix = "call the first backward() with retain_graph=True, or compute the loss again"
+    return error(RuntimeError, "backward", rule, fix=fix, **facts)
+
+
+def stale_error(node: Node, value: Tensor | tuple) -> Exception:
+    data, cell = value[:2] if isinstance(value, tuple) else (value._data, value._ver)
+    rule = (
+        "one of the variables needed for gradient computation has been modified by an inplace operation "
+        "after it was saved"
+    )
+    facts = {"needed by": node.name(), "tensor": f"{data.shape} {data.dtype}, version {cell[1]} now"}
+    if node.place is not None:
+        facts["saved"] = line_of(node.place)
+    if cell[2] is not None:
+        facts["changed"] = line_of(cell[2])
+    fix = "use the out-of-place form of the later line, or write to a clone()"
+    return error(RuntimeError, "backward", rule, fix=fix, **facts)
+
+

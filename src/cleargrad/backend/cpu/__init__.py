@@ -1,0 +1,1 @@
+"""Array-level kernels for the CPU, written on NumPy: plain arrays in, plain arrays out, no autograd."""

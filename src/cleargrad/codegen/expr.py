@@ -1,0 +1,142 @@
+"""Scalar expressions: what an elementwise op or reduction computes, as an object that can be inspected.
+
+A declaration writes `lambda x, y: x * expr.sigmoid(y)`; `trace` calls it once with variables and gets a tree.
+Readings walk that tree: codegen/numpy_reading.py runs it on arrays, the compiler lowers it to machine code.
+`PRIMITIVES` is the whole vocabulary a reading must know. Read next: codegen/numpy_reading.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+# name -> number of operands
+PRIMITIVES: dict[str, int] = {}
+
+
+class Expr:
+    """A node of a scalar expression: a primitive applied to expressions and Python numbers."""
+
+    __slots__ = ("primitive", "args")
+
+    def __init__(self, primitive: str, args: tuple):
+        self.primitive = primitive
+        self.args = args
+
+    def __repr__(self) -> str:
+        return f"{self.primitive}({', '.join(map(str, self.args))})"
+
+    def __add__(self, other):
+        return add(self, other)
+
+    def __radd__(self, other):
+        return add(other, self)
+
+    def __sub__(self, other):
+        return sub(self, other)
+
+    def __rsub__(self, other):
+        return sub(other, self)
+
+    def __mul__(self, other):
+        return mul(self, other)
+
+    def __rmul__(self, other):
+        return mul(other, self)
+
+    def __truediv__(self, other):
+        return div(self, other)
+
+    def __rtruediv__(self, other):
+        return div(other, self)
+
+    def __pow__(self, other):
+        return power(self, other)
+
+    def __neg__(self):
+        return neg(self)
+
+    def __lt__(self, other):
+        return lt(self, other)
+
+    def __le__(self, other):
+        return le(self, other)
+
+    def __gt__(self, other):
+        return gt(self, other)
+
+    def __ge__(self, other):
+        return ge(self, other)
+
+    def __and__(self, other):
+        return logical_and(self, other)
+
+    def __or__(self, other):
+        return logical_or(self, other)
+
+    def __invert__(self):
+        return logical_not(self)
+
+
+class Var(Expr):
+    """An operand of the op, by position."""
+
+    __slots__ = ("name", "position")
+
+    def __init__(self, name: str, position: int):
+        super().__init__("var", ())
+        self.name = name
+        self.position = position
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def primitive(name: str, operands: int) -> Callable[..., Expr]:
+    PRIMITIVES[name] = operands
+
+    def build(*args: Expr | float) -> Expr:
+        assert len(args) == operands, f"{name} takes {operands} operands, got {len(args)}"
+        return Expr(name, args)
+
+    build.__name__ = name
+    return build
+
+
+def trace(formula: Callable[..., Expr]) -> tuple[Expr, tuple[str, ...]]:
+    """The tree behind a formula, and the names of its operands in order."""
+    names = tuple(inspect.signature(formula).parameters)
+    variables = [Var(name, position) for position, name in enumerate(names)]
+    return formula(*variables), names
+
+
+add, sub, mul, div = (primitive(name, 2) for name in ("add", "sub", "mul", "div"))
+power, fmod, remainder, floor_divide = (primitive(n, 2) for n in ("power", "fmod", "remainder", "floor_divide"))
+minimum, maximum, fmin, fmax = (primitive(name, 2) for name in ("minimum", "maximum", "fmin", "fmax"))
+atan2, hypot, copysign, nextafter = (primitive(n, 2) for n in ("atan2", "hypot", "copysign", "nextafter"))
+ldexp, gcd, lcm, logaddexp, logaddexp2 = (
+    primitive(name, 2) for name in ("ldexp", "gcd", "lcm", "logaddexp", "logaddexp2")
+)
+lt, le, gt, ge, eq, ne = (primitive(name, 2) for name in ("lt", "le", "gt", "ge", "eq", "ne"))
+logical_and, logical_or, logical_xor = (primitive(n, 2) for n in ("logical_and", "logical_or", "logical_xor"))
+bit_and, bit_or, bit_xor, shift_left, shift_right = (
+    primitive(name, 2) for name in ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
+)
+neg, abs, sign, square, reciprocal = (primitive(n, 1) for n in ("neg", "abs", "sign", "square", "reciprocal"))
+exp, exp2, expm1, log, log2, log10, log1p = (
+    primitive(name, 1) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")
+)
+sqrt, rsqrt, sigmoid = (primitive(name, 1) for name in ("sqrt", "rsqrt", "sigmoid"))
+sin, cos, tan, asin, acos, atan = (primitive(name, 1) for name in ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, tanh, asinh, acosh, atanh = (
+    primitive(name, 1) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+)
+floor, ceil, trunc, round = (primitive(name, 1) for name in ("floor", "ceil", "trunc", "round"))
+isnan, isinf, isfinite, signbit = (primitive(name, 1) for name in ("isnan", "isinf", "isfinite", "signbit"))
+logical_not, bit_not = (primitive(name, 1) for name in ("logical_not", "bit_not"))
+conj, real, imag, angle = (primitive(name, 1) for name in ("conj", "real", "imag", "angle"))
+identity = primitive("identity", 1)
+where = primitive("where", 3)
+
+# Functions that NumPy lacks; codegen/special.py holds them.
+erf, erfc, erfinv, lgamma, digamma = (primitive(n, 1) for n in ("erf", "erfc", "erfinv", "lgamma", "digamma"))

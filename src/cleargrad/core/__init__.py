@@ -1,0 +1,1 @@
+"""What a tensor is made of: dtype, device, shape, memory with a version, and the random generator."""

@@ -1,0 +1,65 @@
+"""Devices by name. Only the CPU exists so far; "cuda" is a known name that says so.
+
+Read next: core/shape.py.
+"""
+
+from __future__ import annotations
+
+from cleargrad.errors import error
+
+KNOWN = ("cpu", "cuda", "mps", "xpu", "meta")
+
+
+class device:
+    """A device such as `device("cpu")` or `device("cuda", 0)`."""
+
+    __slots__ = ("type", "index")
+
+    def __init__(self, type: str | int | device, index: int | None = None):
+        if isinstance(type, device):
+            type, index = type.type, type.index
+        if isinstance(type, int):
+            type, index = "cuda", type
+        name, colon, number = type.partition(":")
+        if name not in KNOWN or (colon and not number.isdigit()):
+            rule = f"a device string is a type and an optional index, such as 'cpu' or 'cuda:0', not {type!r}"
+            raise error(RuntimeError, "device", rule, known=", ".join(KNOWN))
+        self.type = name
+        self.index = int(number) if colon else index
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{index})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self):
+        return device, (str(self),)
+
+    def __enter__(self) -> device:
+        return check(self)
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+CPU = device("cpu")
+
+
+def check(where: device | str | int | None) -> device:
+    """The device as an object; an error when cleargrad cannot run there."""
+    if where is None:
+        return CPU
+    place = where if isinstance(where, device) else device(where)
+    if place.type != "cpu":
+        rule = f"the device {str(place)!r} is not available in this build"
+        fix = "use device='cpu', or choose with torch.cuda.is_available()"
+        raise error(RuntimeError, "device", rule, fix=fix)
+    return CPU

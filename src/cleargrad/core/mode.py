@@ -1,0 +1,38 @@
+"""What holds for the current thread: whether gradients are recorded, and who else wants to see every op.
+
+The door of an op reads one word, `mode.how`, on every call; everything unusual hides behind its third value.
+Read next: core/tensor.py.
+"""
+
+from __future__ import annotations
+
+import threading
+
+NO_GRAD, GRAD, SPECIAL = 0, 1, 2
+
+
+class Mode(threading.local):
+    """Class attributes are the defaults of a new thread."""
+
+    how = GRAD
+    grad = True
+    inference = False
+    anomaly = False
+    check_nan = True
+    recorder = None  # ops.record.Recorder: the second reading of every call
+    autocast = None  # reserved for amp: casts inputs before the op sees them
+    saved_hooks = None  # tuple of (pack, unpack), innermost last
+
+    def set(self, **changes: object) -> dict[str, object]:
+        """Changes some settings and returns what they were, for restoring."""
+        before = {name: getattr(self, name) for name in changes}
+        for name, value in changes.items():
+            setattr(self, name, value)
+        if self.recorder is not None or self.autocast is not None or self.saved_hooks or self.inference:
+            self.how = SPECIAL
+        else:
+            self.how = GRAD if self.grad else NO_GRAD
+        return before
+
+
+mode = Mode()

@@ -1,0 +1,87 @@
+"""The tensor record: an array, its place in the graph, its gradient, and the version of its memory.
+
+Only what every layer needs stands here; ops attach the rest of PyTorch's methods (see tensor.py at the top).
+Read next: autograd/node.py.
+
+Fields:
+  _data   the NumPy array; its strides are the tensor's strides, so views need no machinery of their own
+  _edge   None when no gradient is needed, else the Node (or Output of a Node) that receives it
+  grad    the accumulated gradient of a leaf
+  _ver    the version cell of the memory, shared by all views: [tick of the last change, number of changes,
+          place of the last change]; a list because it is the cheapest cell that can be shared
+  _base   for a view, the tensor it looks into; then _seen is the tick at which _edge was right, and _caution
+          is None or the reason why the view may not be written through while gradients are recorded
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+
+from cleargrad.core.dtype import OF_NUMPY, dtype
+from cleargrad.core.shape import Size
+from cleargrad.errors import user_frame
+
+# One clock orders everything that happens to the graph. A node takes a tick when it is made, memory takes one
+# when it changes; a saved tensor is stale exactly when its memory's tick is later than its node's.
+tick = itertools.count(1).__next__
+new = object.__new__
+
+
+class Tensor:
+    """A multi-dimensional array that can remember how it was computed."""
+
+    __slots__ = ("_data", "_edge", "_grad", "_ver", "_base", "_seen", "_caution", "__weakref__", "__dict__")
+    _inference = False
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._data.shape)
+
+    @property
+    def dtype(self) -> dtype:
+        return OF_NUMPY[self._data.dtype]
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    def bump(self) -> None:
+        """Notes that the memory changed, and where in the user's program."""
+        frame = user_frame(sys._getframe(1))
+        cell = self._ver
+        cell[0] = tick()
+        cell[1] += 1
+        cell[2] = None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def wrap(data: np.ndarray, edge=None) -> Tensor:
+    """A new tensor around an array that nobody else writes to."""
+    tensor = new(Tensor)
+    tensor._data = data
+    tensor._edge = edge
+    tensor._grad = None
+    tensor._ver = [0, 0, None]
+    tensor._base = None
+    return tensor
+
+
+def wrap_view(data: np.ndarray, source: Tensor, edge=None, caution: str | None = None) -> Tensor:
+    """A new tensor that looks into the memory of `source`."""
+    tensor = new(Tensor)
+    tensor._data = data
+    tensor._edge = edge
+    tensor._grad = None
+    tensor._ver = cell = source._ver
+    base = source._base
+    tensor._base = source if base is None else base
+    tensor._seen = cell[0]
+    tensor._caution = caution if base is None or caution is not None else source._caution
+    return tensor
+
+
+def as_array(result) -> np.ndarray:
+    """NumPy hands back a scalar for 0-d results; a tensor always holds an array."""
+    return result if type(result) is np.ndarray else np.asarray(result)

@@ -1,0 +1,70 @@
+"""Every error message of cleargrad is laid out here, so that all of them read alike.
+
+`error` builds an exception of the type PyTorch would raise: the op and the rule in words, the facts one per
+line, a fix when there is one, and the user's line. Read next: core/dtype.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+# A place in the user's program, cheap to take (no line is looked up) and to keep (no frame stays alive).
+Place = tuple[CodeType, int]
+
+
+def error(kind: type[Exception], op: str, rule: str, *, fix: str | None = None, **facts: object) -> Exception:
+    """The exception `kind` with our layout; facts that are tensors print as shape, dtype and device."""
+    rows = {name: describe(fact) for name, fact in facts.items()}
+    if fix is not None:
+        rows["fix"] = fix
+    place = user_place()
+    if place is not None:
+        rows["at"] = line_of(place)
+    width = max((len(name) for name in rows), default=0)
+    lines = [f"{op}: {rule}"] + [f"  {name:<{width}}  {text}" for name, text in rows.items()]
+    return kind("\n".join(lines))
+
+
+def describe(fact: object) -> str:
+    """A fact as one line: tensors by what can be wrong with them, everything else as Python writes it."""
+    shape = getattr(fact, "shape", None)
+    dtype = getattr(fact, "dtype", None)
+    if shape is None or dtype is None:
+        return fact if isinstance(fact, str) else repr(fact)
+    name = str(dtype).rpartition(".")[2]
+    return f"{tuple(shape)} {name} {getattr(fact, 'device', 'cpu')}"
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The nearest frame that is not cleargrad's own."""
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def user_place() -> Place | None:
+    """Where the user's program is now; None when only cleargrad is on the stack."""
+    frame = user_frame(sys._getframe(1))
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def line_of(place: Place) -> str:
+    """A place as `file:line in function`, with the source line when it can be read."""
+    code, instruction = place
+    number = _line_number(code, instruction)
+    import linecache
+
+    source = linecache.getline(code.co_filename, number).strip()
+    text = f"{code.co_filename}:{number} in {code.co_name}"
+    return f"{text}: {source}" if source else text
+
+
+def _line_number(code: CodeType, instruction: int) -> int:
+    for start, stop, number in code.co_lines():
+        if start <= instruction < stop and number is not None:
+            return number
+    return code.co_firstlineno

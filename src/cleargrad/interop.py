@@ -1,0 +1,182 @@
+"""Tensors and the rest of Python: numbers, lists, NumPy, DLPack, pickling and copying.
+
+Read next: __init__.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import edge_of, is_leaf
+from cleargrad.core.mode import mode
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import error
+from cleargrad.ops.creation import factory, finish, from_numpy
+from cleargrad.ops.record import no_value_error
+from cleargrad.tensor import method
+
+
+@method
+def item(self: Tensor) -> Any:
+    """The value of a one-element tensor as a Python number."""
+    if mode.recorder is not None:
+        raise no_value_error("item")
+    if self._data.size != 1:
+        rule = f"a Tensor with {self._data.size} elements cannot be converted to Scalar"
+        raise error(RuntimeError, "item", rule, tensor=self)
+    value = self._data.item()
+    return float(value) if self._data.dtype.kind == "V" else value
+
+
+@method
+def tolist(self: Tensor) -> Any:
+    """The values as nested lists of Python numbers."""
+    if mode.recorder is not None:
+        raise no_value_error("tolist")
+    data = self._data
+    return (data.astype(np.float32) if data.dtype.kind == "V" else data).tolist()
+
+
+@method
+def __bool__(self: Tensor) -> bool:
+    if mode.recorder is not None:
+        raise no_value_error("bool")
+    if self._data.size != 1:
+        count = self._data.size
+        which = "no value" if count == 0 else "more than one value"
+        raise error(RuntimeError, "bool", f"Boolean value of Tensor with {which} is ambiguous", tensor=self)
+    return bool(self._data)
+
+
+@method
+def __float__(self: Tensor) -> float:
+    return float(item(self))
+
+
+@method
+def __int__(self: Tensor) -> int:
+    return int(item(self))
+
+
+@method
+def __complex__(self: Tensor) -> complex:
+    return complex(item(self))
+
+
+@method
+def __index__(self: Tensor) -> int:
+    if self._data.dtype.kind not in "iub" or self._data.size != 1:
+        rule = "only integer tensors of a single element can be converted to an index"
+        raise error(TypeError, "index", rule, tensor=self)
+    return int(item(self))
+
+
+@method
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The tensor as an array on the same memory."""
+    if mode.recorder is not None:
+        raise no_value_error("numpy")
+    if edge_of(self) is not None and not force:
+        rule = "Can't call numpy() on Tensor that requires grad."
+        raise error(RuntimeError, "numpy", rule, fix="use tensor.detach().numpy()")
+    return self._data.view()
+
+
+@method
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    data = numpy(self)
+    if dtype is not None and data.dtype != dtype:
+        return data.astype(dtype)
+    return data.copy() if copy else data
+
+
+Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
+
+
+@method
+def __dlpack__(self: Tensor, **kwargs: Any) -> Any:
+    if edge_of(self) is not None:
+        rule = "can't export tensors that require gradient, use tensor.detach()"
+        raise error(BufferError, "__dlpack__", rule)
+    return self._data.__dlpack__(**{name: value for name, value in kwargs.items() if value is not None})
+
+
+@method
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    return self._data.__dlpack_device__()
+
+
+@factory
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor on memory that another library shares through DLPack."""
+    array = np.from_dlpack(ext_tensor)
+    if not array.flags.writeable:
+        # NumPy marks imported memory read-only unless the exporter says otherwise; PyTorch's is writeable.
+        array = writeable(array)
+    return from_numpy(array)
+
+
+def writeable(array: np.ndarray) -> np.ndarray:
+    interface = dict(array.__array_interface__)
+    interface["data"] = (interface["data"][0], False)
+
+    class Holder:
+        __array_interface__ = interface
+        keeps = array
+
+    return np.asarray(Holder())
+
+
+# Copying and pickling --------------------------------------------------------------------------------------
+
+
+def rebuild(kind: type, data: np.ndarray, requires_grad: bool, grad: Any, extra: dict) -> Tensor:
+    tensor = finish(data, requires_grad)
+    if kind is not Tensor:
+        tensor = tensor.as_subclass(kind)
+    tensor._grad = grad
+    tensor.__dict__.update(extra)
+    return tensor
+
+
+@method
+def __reduce_ex__(self: Tensor, protocol: int) -> tuple:
+    if not is_leaf(self):
+        rule = "only Tensors created explicitly by the user (graph leaves) can be pickled or deep-copied"
+        raise error(RuntimeError, "pickle", rule, fix="detach() the tensor first", tensor=self)
+    return rebuild, (type(self), self._data, edge_of(self) is not None, None, dict(self.__dict__))
+
+
+@method
+def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
+    from copy import deepcopy
+
+    if id(self) in memo:
+        return memo[id(self)]
+    if not is_leaf(self):
+        rule = (
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+        )
+        raise error(RuntimeError, "deepcopy", rule, fix="deep-copy tensor.detach()", tensor=self)
+    grad = None if self._grad is None else deepcopy(self._grad, memo)
+    copy = rebuild(type(self), self._data.copy(order="K"), edge_of(self) is not None, grad, {})
+    memo[id(self)] = copy
+    copy.__dict__.update(deepcopy(self.__dict__, memo))
+    return copy
+
+
+@method
+def as_subclass(self: Tensor, cls: type) -> Tensor:
+    """The same tensor record under a subclass of Tensor."""
+    other = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
+    other._data, other._edge, other._grad = self._data, self._edge, self._grad
+    other._ver, other._base = self._ver, self._base
+    if self._base is not None:
+        other._seen, other._caution = self._seen, self._caution
+    from cleargrad.autograd.node import AccumulateGrad, make_leaf
+
+    if type(self._edge) is AccumulateGrad:
+        make_leaf(other)
+    return other

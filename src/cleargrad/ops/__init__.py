@@ -1,0 +1,35 @@
+"""Every op, one declaration each. op.py is the record, apply.py the door, the other files the declarations."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+# The declarations, in reading order; loading one registers its ops.
+FILES = (
+    "pointwise",
+    "comparison",
+    "elementary",
+    "views",
+    "conversion",
+    "creation",
+    "indexing",
+    "reductions",
+    "matmul",
+    "activation",
+)
+
+
+def load() -> None:
+    for name in FILES:
+        importlib.import_module(f"cleargrad.ops.{name}")
+
+
+def functions(space: str) -> dict[str, Callable]:
+    """The public functions of a namespace, such as "" or "nn.functional", by name."""
+    from cleargrad.ops.creation import FUNCTIONS
+    from cleargrad.ops.op import FACES
+
+    found = dict(FUNCTIONS) if space == "" else {}
+    found.update({face.name: face.function for face in FACES if space in face.spaces})
+    return found

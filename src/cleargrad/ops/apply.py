@@ -1,0 +1,146 @@
+"""The door: the one way into every op.
+
+An op is called with tensors (and numbers); the door runs it on their arrays and, when a gradient is needed,
+links a Node with exactly the values its vjp will ask for. A recorder, saved-tensor hooks and inference mode are
+behind the word SPECIAL. `open_door` makes the general door; elementwise ops get faster, specialised ones that
+fall back to `call` here. Read next: ops/declare.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import Output, edge_of, make_node, pack, saved_output
+from cleargrad.core.mode import SPECIAL, mode
+from cleargrad.core.tensor import Tensor, as_array, wrap, wrap_view
+from cleargrad.errors import error, user_frame
+from cleargrad.ops.op import NO_GRAD, Op
+
+NUMBERS = (int, float, complex, np.number, np.bool_)
+IN_NO_GRAD = "it was made while gradients were off"
+SEVERAL = "it is one of several views that one call returned"
+
+
+def open_door(op: Op) -> Callable:
+    """The general door: positional operands, keyword attributes."""
+
+    def door(*operands: Any, **attrs: Any) -> Any:
+        return call(op, operands, attrs)
+
+    return label(door, op)
+
+
+def label(door: Callable, op: Op) -> Callable:
+    door.__name__ = door.__qualname__ = op.name
+    door.op = op  # type: ignore[attr-defined]
+    return door
+
+
+def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+    """Runs or records one op."""
+    if mode.how == SPECIAL and mode.recorder is not None:
+        return mode.recorder.call(op, operands, attrs)
+    arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
+    try:
+        result = op.run(*arrays, **attrs)
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
+        check_operands(op, operands)
+        op.spec(*operands, **attrs)  # raises the error in our words, when it knows better than NumPy
+        raise
+    return link(op, operands, attrs, result)
+
+
+def checked(op: Op) -> Callable:
+    """A `run` that asks the spec first, for kernels that would not notice wrong shapes themselves."""
+
+    def door(*operands: Any, **attrs: Any) -> Any:
+        check_operands(op, operands)
+        op.spec(*operands, **attrs)
+        return call(op, operands, attrs)
+
+    return label(door, op)
+
+
+def check_operands(op: Op, operands: tuple) -> None:
+    for position, operand in enumerate(operands):
+        if not isinstance(operand, (Tensor, *NUMBERS)) and operand is not None:
+            name = op.tensors[position] if position < len(op.tensors) else f"operand {position}"
+            rule = f"argument '{name}' must be Tensor, not {type(operand).__name__}"
+            raise error(TypeError, op.name, rule)
+
+
+def link(op: Op, operands: tuple, attrs: dict[str, Any], result: Any) -> Any:
+    """Wraps an op's results as tensors and, when needed, ties them to the graph."""
+    edges = None
+    if mode.grad and op.vjp is not NO_GRAD:
+        edges = tuple(edge_of(x) if isinstance(x, Tensor) else None for x in operands)
+        if not any(edge is not None for edge in edges):
+            edges = None
+    if op.outputs != 1 or isinstance(result, (list, tuple)):
+        return link_several(op, operands, attrs, result, edges)
+    data = as_array(result)
+    if op.view:
+        out = wrap_view(data, operands[0], None, None if mode.grad else IN_NO_GRAD)
+    else:
+        out = wrap(data)
+    if edges is not None and differentiable(data):
+        out._edge = tie(op, operands, attrs, edges, data.shape, data.dtype, (out,))
+    if mode.inference:
+        out._inference = True
+    return out
+
+
+def tie(op: Op, operands: tuple, attrs: dict, edges: tuple, shape: Any, dtype: Any, outputs: tuple):
+    """A node of the op with the values its plan asks for."""
+    plan = op.plan(tuple([edge is not None for edge in edges]))
+    saved: tuple = ()
+    if plan.take is not None:
+        scope = operands
+        if plan.keeps_output:
+            scope = (*operands, *[saved_output(out._data, out._ver, k) for k, out in enumerate(outputs)])
+        saved = plan.take(scope)
+        if mode.saved_hooks:
+            saved = pack(saved)
+    node = make_node(op.node, edges, saved, plan, shape, dtype)
+    if attrs:
+        node.attrs = attrs
+    if saved:
+        frame = user_frame(sys._getframe(1))
+        node.place = None if frame is None else (frame.f_code, frame.f_lasti)
+    return node
+
+
+def link_several(op: Op, operands: tuple, attrs: dict, results: Any, edges: tuple | None) -> tuple:
+    arrays = [as_array(result) for result in results]
+    if op.view:
+        caution = SEVERAL if mode.grad else IN_NO_GRAD
+        outs = tuple(wrap_view(data, operands[0], None, caution) for data in arrays)
+    else:
+        outs = tuple(wrap(data) for data in arrays)
+    if mode.inference:
+        for out in outs:
+            out._inference = True
+    if edges is None:
+        return outs
+    shapes = tuple(data.shape for data in arrays)
+    dtypes = tuple(data.dtype for data in arrays)
+    several = len(arrays) > 1
+    node = tie(
+        op, operands, attrs, edges, shapes if several else shapes[0], dtypes if several else dtypes[0],
+        outs,
+    )  # fmt: skip
+    node.outputs = len(arrays)
+    for number, out in enumerate(outs):
+        if differentiable(out._data):
+            out._edge = Output(node, number) if number else node
+    return outs
+
+
+def differentiable(data: np.ndarray) -> bool:
+    return data.dtype.kind in "fcV"  # V: bfloat16
+
+

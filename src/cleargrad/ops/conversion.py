@@ -1,0 +1,185 @@
+"""Copies and conversions: clone, contiguous, to, and the writes copy_, fill_ and zero_.
+
+Read next: ops/creation.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cleargrad.core import device as devices
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.shape import Spec, broadcast
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import error
+from cleargrad.ops.apply import NUMBERS
+from cleargrad.ops.declare import as_type, composite, face, opaque
+from cleargrad.ops.inplace import assign
+from cleargrad.ops.samples import Fails, Sample, real
+from cleargrad.ops.views import check_tensor, expand
+
+
+class memory_format:
+    """How dimensions are ordered in memory; prints as PyTorch's."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+LAST = {channels_last: (4, (0, 2, 3, 1), (0, 3, 1, 2)), channels_last_3d: (5, (0, 2, 3, 4, 1), (0, 4, 1, 2, 3))}
+
+
+def laid_out(x: np.ndarray, layout: memory_format) -> np.ndarray:
+    """A copy of an array in a memory format; `preserve_format` keeps dense strides."""
+    if layout is preserve_format:
+        return x.copy(order="K")
+    if layout is contiguous_format:
+        return x.copy(order="C")
+    rank, there, back = LAST[layout]
+    if x.ndim != rank:
+        rule = f"required rank {rank} tensor to use {layout} format, got rank {x.ndim}"
+        raise error(RuntimeError, "contiguous", rule)
+    return x.transpose(there).copy(order="C").transpose(back)
+
+
+def is_laid_out(x: np.ndarray, layout: memory_format) -> bool:
+    if layout in LAST:
+        rank, there, _ = LAST[layout]
+        return x.ndim == rank and x.transpose(there).flags.c_contiguous
+    return x.flags.c_contiguous
+
+
+copy_of = opaque(
+    "clone",
+    spec=lambda x, *, layout: Spec(x._data.shape, x.dtype),
+    run=lambda x, *, layout: laid_out(x, layout),
+    vjp=lambda g: g,
+    samples=lambda: iter([Sample(real(3, 4)), Sample(real()), Sample(real(0, 2))]),
+)
+
+
+@face(copy_of, method=True)
+def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
+    """A copy with memory of its own, tied to the graph."""
+    check_tensor("clone", input)
+    return copy_of(input, layout=memory_format)
+
+
+@composite(lambda: iter([Sample(real(3, 4))]), method=True, reference=lambda torch: torch.Tensor.contiguous)
+def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+    """The tensor itself when it is laid out so already, else a copy."""
+    if is_laid_out(input._data, memory_format):
+        return input
+    return copy_of(input, layout=memory_format)
+
+
+def cast_vjp(g: Tensor) -> Tensor:
+    return g  # the walk converts a gradient to its input's dtype
+
+
+def run_cast(x: np.ndarray, *, dtype: dtypes.dtype) -> np.ndarray:
+    if x.dtype.kind == "c" and not dtype.is_complex:
+        x = x.real
+    if x.dtype.kind == "f" and dtype.category == dtypes.INTEGER:
+        return x.astype(np.int64).astype(dtype.numpy)  # PyTorch wraps what does not fit
+    return x.astype(dtype.numpy)
+
+
+cast = opaque(
+    "to_copy",
+    spec=lambda x, *, dtype: Spec(x._data.shape, dtype),
+    run=run_cast,
+    vjp=cast_vjp,
+    samples=lambda: iter([Sample(real(3, 4), dtype=dtypes.float32), Sample(real(2), dtype=dtypes.int64)]),
+    node="ToCopyBackward0",
+)
+
+
+def to_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), "cpu")
+    yield Sample(real(3, 4), real(2))
+    yield Fails(RuntimeError, real(3, 4), "nowhere")
+
+
+@composite(to_samples, method=True, reference=lambda torch: torch.Tensor.to)
+def to(
+    input: Tensor,
+    *args: Any,
+    dtype: dtypes.dtype | None = None,
+    device: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
+    """The tensor with another dtype or device: itself when nothing changes."""
+    for arg in args:
+        if isinstance(arg, dtypes.dtype):
+            dtype = arg
+        elif isinstance(arg, Tensor):
+            dtype = arg.dtype
+        elif isinstance(arg, (str, devices.device, int)) and not isinstance(arg, bool):
+            device = arg
+        elif isinstance(arg, bool):
+            non_blocking, copy = arg, copy or non_blocking
+        elif arg is not None:
+            raise error(TypeError, "to", f"expected a dtype, a device or a tensor, got {type(arg).__name__}")
+    devices.check(device)
+    if dtype is not None and dtype.numpy != input._data.dtype:
+        return cast(input, dtype=dtype)
+    if copy or memory_format in LAST and not is_laid_out(input._data, memory_format):
+        return copy_of(input, layout=memory_format)
+    return input
+
+
+@composite(lambda: iter([Sample(real(3), real(3, seed=1))]), method=True, reference=lambda torch: torch.Tensor.type_as)
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """The tensor with the dtype of another."""
+    return to(input, other.dtype)
+
+
+# Writes ----------------------------------------------------------------------------------------------------
+
+
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Writes `src`, broadcast and converted, into this tensor."""
+    check_tensor("copy_", src, "src")
+    if src._data.shape != self._data.shape:
+        if broadcast("copy_", self._data.shape, src._data.shape) != self._data.shape:
+            rule = f"output with shape {list(self._data.shape)} doesn't match {list(src._data.shape)}"
+            raise error(RuntimeError, "copy_", rule, target=self, source=src)
+        src = expand(src, self._data.shape)
+    if src._data.dtype != self._data.dtype:
+        src = cast(src, dtype=self.dtype)
+    if np.may_share_memory(src._data, self._data):
+        src = clone(src)
+    return assign(self, src, "copy_")
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Writes one value, a number or a 0-d tensor, into every element."""
+    if isinstance(value, NUMBERS):
+        value = wrap(as_type(value, self._data.dtype))
+    elif not isinstance(value, Tensor):
+        raise error(TypeError, "fill_", f"argument 'value' must be Number, not {type(value).__name__}")
+    elif value._data.ndim:
+        rule = f"fill_ only supports a 0-dimension value tensor but got tensor with {value._data.ndim} dimensions"
+        raise error(RuntimeError, "fill_", rule, value=value)
+    return copy_(self, value)
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Writes zero into every element."""
+    return fill_(self, 0)

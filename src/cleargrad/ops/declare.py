@@ -1,0 +1,475 @@
+"""The constructors of ops. Each fills most rules of the record from one fact, so that a declaration is short.
+
+  elementwise  a scalar formula; broadcasting, promotion, vectorised run and lowering follow
+  reduction    a formula that joins two elements; axes, keepdim and lowering follow
+  view         an array method that shares memory
+  opaque       a kernel the compiler cannot look into; its spec is written out
+  composite    a function of other ops, with PyTorch's signature
+  face         PyTorch's signature for an op whose own signature is stricter
+
+Positional parameters of `run` are operands, keyword-only ones are attributes. Read next: ops/samples.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import edge_of
+from cleargrad.codegen import expr, numpy_reading
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.dtype import NARROW, OF_NUMPY
+from cleargrad.core.mode import SPECIAL, mode
+from cleargrad.core.shape import Spec, broadcast, reduced
+from cleargrad.core.tensor import Tensor, new, tick, wrap
+from cleargrad.errors import PACKAGE, error, user_frame
+from cleargrad.ops import op as registry
+from cleargrad.ops.apply import NUMBERS, call, checked, label, open_door
+from cleargrad.ops.inplace import call_inplace, inplace_form, write_out
+from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, operands_of, register
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+ndarray = np.ndarray
+getframe = sys._getframe
+
+# Elementwise -----------------------------------------------------------------------------------------------
+
+ANY = (dtypes.BOOL, dtypes.INTEGER, dtypes.FLOAT, dtypes.COMPLEX)
+REAL = (dtypes.BOOL, dtypes.INTEGER, dtypes.FLOAT)
+NUMERIC = (dtypes.INTEGER, dtypes.FLOAT, dtypes.COMPLEX)
+INTEGRAL = (dtypes.BOOL, dtypes.INTEGER)
+
+
+def elementwise(
+    name: str,
+    formula: Callable,
+    *,
+    vjp: Any,
+    samples: Callable,
+    result: str = "same",
+    accepts: tuple[int, ...] = ANY,
+    method: bool = True,
+    inplace: bool = True,
+    spaces: tuple[str, ...] = ("",),
+    aliases: tuple[str, ...] = (),
+    node: str | None = None,
+    public: bool = True,
+    reference: Callable | None = None,
+) -> Callable:
+    """An op that applies a scalar formula to broadcast operands.
+
+    `result` is the dtype rule: "same" (the promoted type), "float" (integers become the default float) or
+    "bool". Operands may be Python numbers.
+    """
+    tree, names = expr.trace(formula)
+    kernel = numpy_reading.read(tree, len(names))
+    # One primitive rounds once by itself; a longer formula over narrow floats runs in float32.
+    spec, run = _elementwise_rules(name, names, kernel, result, accepts)
+    the_op = register(
+        Op(name, spec, run, vjp, tree, samples, names, (), node=node_class(node or name)),
+    )
+    make = {1: unary_door, 2: binary_door}.get(len(names), many_door)
+    door = make(the_op, kernel)
+
+    def write(self: Tensor, *others: Any) -> Tensor:
+        return call_inplace(the_op, (self, *others), {})
+
+    door.inplace = write  # type: ignore[attr-defined]
+    if public:
+        for public_name in (name, *aliases):
+            writer = write if inplace else None
+            registry.FACES.append(
+                Face(public_name, door, spaces, method, writer, the_op, samples, vjp, True, reference)
+            )
+    return door
+
+
+def _elementwise_rules(name: str, names: tuple, kernel: Callable, result: str, accepts: tuple):
+    def types(operands: tuple) -> tuple[dtypes.dtype, dtypes.dtype]:
+        """The dtype to compute in and the dtype of the result."""
+        common = promoted(name, names, operands)
+        if common.category not in accepts:
+            raise error(RuntimeError, name, f"not implemented for {common}", **dict(zip(names, operands)))
+        if result == "float" and common.category < dtypes.FLOAT:
+            common = dtypes.get_default_dtype()
+        return common, dtypes.bool_ if result == "bool" else common
+
+    def spec(*operands: Any) -> Spec:
+        shapes = [x._data.shape for x in operands if isinstance(x, Tensor)]
+        return Spec(broadcast(name, *shapes), types(operands)[1])
+
+    def run(*operands: Any) -> ndarray:
+        compute, final = types(operands)
+        target = compute.numpy
+        working = F32 if target in NARROW else target
+        arrays = [as_type(x, working) for x in operands]
+        value = kernel(*arrays)
+        if value.dtype != final.numpy:
+            value = value.astype(final.numpy)
+        return value
+
+    return spec, run
+
+
+def as_type(operand: Any, target: np.dtype) -> ndarray:
+    """An operand as an array of the working type; out-of-range integers wrap, as in PyTorch."""
+    if isinstance(operand, ndarray):
+        return operand if operand.dtype is target else operand.astype(target)
+    if type(operand) is int and target.kind in "iu":
+        return np.array(operand & 0xFFFFFFFFFFFFFFFF, np.uint64).astype(target)
+    return np.asarray(operand).astype(target)
+
+
+def promoted(op: str, names: tuple[str, ...], operands: tuple) -> dtypes.dtype:
+    """The common dtype of tensors, arrays and numbers by PyTorch's three ranks."""
+    ranks: list[dtypes.dtype | None] = [None, None, None]
+    for position, operand in enumerate(operands):
+        data = operand._data if isinstance(operand, Tensor) else operand
+        if isinstance(data, ndarray):
+            kind, rank = OF_NUMPY[data.dtype], 0 if data.ndim else 1
+        elif isinstance(data, NUMBERS):
+            kind, rank = dtypes.of_number(data), 2
+        else:
+            rule = f"argument '{names[position]}' must be Tensor, not {type(data).__name__}"
+            raise error(TypeError, op, rule)
+        present = ranks[rank]
+        ranks[rank] = kind if present is None else dtypes.promote_types(present, kind)
+    return dtypes.result_dtype(*ranks)
+
+
+def _place(frame) -> tuple | None:
+    """The user's place, from the caller's frame: usually that frame itself."""
+    code = frame.f_code
+    if code.co_filename.startswith(PACKAGE):
+        frame = user_frame(frame)
+        if frame is None:
+            return None
+        code = frame.f_code
+    return code, frame.f_lasti
+
+
+# The two doors below are written out flat: they are what every small op costs. Their common path is float32 or
+# float64 tensors; everything else goes through `call`.
+
+
+def unary_door(op: Op, kernel: Callable) -> Callable:
+    kind_of_node, wants_grad = op.node, op.vjp is not NO_GRAD
+    plan = op.plan((True,)) if wants_grad else None
+    take = plan.take if plan else None
+    keeps_output = bool(plan and plan.keeps_output)
+    kernel32, kernel64 = (numpy_reading.specialise(kernel, kind) for kind in (F32, F64))
+
+    def door(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        how = mode.how
+        if how == SPECIAL or out is not None or not isinstance(input, Tensor):
+            result = call(op, (input,), {})
+            return result if out is None else write_out(out, result, op.name)
+        data = input._data
+        kind = data.dtype
+        if kind is F32:
+            value = kernel32(data)
+        elif kind is F64:
+            value = kernel64(data)
+        else:
+            return call(op, (input,), {})
+        if type(value) is not ndarray:
+            value = np.asarray(value)
+        tensor = new(Tensor)
+        tensor._data = value
+        tensor._edge = None
+        tensor._grad = None
+        tensor._ver = version = [0, 0, None]
+        tensor._base = None
+        if how and wants_grad:
+            edge = input._edge if input._base is None else edge_of(input)
+            if edge is not None:
+                tensor._edge = node = new(kind_of_node)
+                node.edges = (edge,)
+                node.plan = plan
+                node.shape = value.shape
+                node.dtype = kind
+                node.tick = tick()
+                node.attrs = None
+                if take is None:
+                    node.saved = ()
+                    node.place = None
+                else:
+                    node.saved = take((input, (value, version, 0))) if keeps_output else (input,)
+                    node.place = _place(getframe(1))
+        return tensor
+
+    return label(door, op)
+
+
+def binary_door(op: Op, kernel: Callable) -> Callable:
+    kind_of_node, wants_grad = op.node, op.vjp is not NO_GRAD
+    if wants_grad:
+        plan_left, plan_right, plan_both = map(op.plan, ((True, False), (False, True), (True, True)))
+    kernel32, kernel64 = (numpy_reading.specialise(kernel, kind) for kind in (F32, F64))
+
+    def door(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
+        how = mode.how
+        if how == SPECIAL or out is not None or not isinstance(input, Tensor):
+            result = call(op, (input, other), {})
+            return result if out is None else write_out(out, result, op.name)
+        left = input._data
+        kind = left.dtype
+        if isinstance(other, Tensor):
+            right = other._data
+            fits = right.dtype is kind
+        else:
+            right = other
+            fits = type(other) is float or type(other) is int
+        try:
+            if kind is F32 and fits:
+                value = kernel32(left, right)
+            elif kind is F64 and fits:
+                value = kernel64(left, right)
+            else:
+                return call(op, (input, other), {})
+        except (ValueError, OverflowError):
+            return call(op, (input, other), {})
+        if type(value) is not ndarray:
+            value = np.asarray(value)
+        tensor = new(Tensor)
+        tensor._data = value
+        tensor._edge = None
+        tensor._grad = None
+        tensor._ver = version = [0, 0, None]
+        tensor._base = None
+        if how and wants_grad:
+            edge = input._edge if input._base is None else edge_of(input)
+            if right is other:
+                second = None
+            else:
+                second = other._edge if other._base is None else edge_of(other)
+            if edge is None:
+                if second is None:
+                    return tensor
+                plan = plan_right
+            else:
+                plan = plan_left if second is None else plan_both
+            tensor._edge = node = new(kind_of_node)
+            node.edges = (edge, second)
+            node.plan = plan
+            node.shape = value.shape
+            node.dtype = kind
+            node.tick = tick()
+            node.attrs = None
+            take = plan.take
+            if take is None:
+                node.saved = ()
+                node.place = None
+            else:
+                if plan.keeps_output:
+                    node.saved = take((input, other, (value, version, 0)))
+                else:
+                    node.saved = take((input, other))
+                node.place = _place(getframe(1))
+        return tensor
+
+    return label(door, op)
+
+
+def many_door(op: Op, kernel: Callable) -> Callable:
+    def door(*operands: Any, out: Tensor | None = None) -> Tensor:
+        result = call(op, operands, {})
+        return result if out is None else write_out(out, result, op.name)
+
+    return label(door, op)
+
+
+# Reductions ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The lowering of a reduction: `combine` joins two partial results, from `start`."""
+
+    combine: expr.Expr
+    start: float | None  # None: the first element starts, so an empty reduction is an error
+
+
+def reduction(
+    name: str,
+    combine: Callable,
+    *,
+    start: float | None,
+    vjp: Any,
+    samples: Callable,
+    result: str = "same",
+    accepts: tuple[int, ...] = ANY,
+    node: str | None = None,
+) -> Callable:
+    """An op `(x, *, dim, keepdim)` that joins elements along the dimensions of the tuple `dim`.
+
+    `result` is "same", "sum" (booleans and integers become int64) or "bool".
+    """
+    tree, _ = expr.trace(combine)
+    join = numpy_reading.NUMPY[tree.primitive].reduce  # type: ignore[attr-defined]
+
+    def final(kind: dtypes.dtype) -> dtypes.dtype:
+        if kind.category not in accepts:
+            raise error(RuntimeError, name, f"not implemented for {kind}")
+        if result == "bool":
+            return dtypes.bool_ if kind is not dtypes.uint8 else kind
+        return dtypes.int64 if result == "sum" and kind.category < dtypes.FLOAT else kind
+
+    def spec(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Spec:
+        shape = x._data.shape
+        if start is None and any(shape[axis] == 0 for axis in dim):
+            rule = "expected reduction dim to have a non-zero size: the operation has no identity"
+            raise error(IndexError if len(dim) == 1 else RuntimeError, name, rule, input=x)
+        return Spec(reduced(shape, dim, keepdim), final(OF_NUMPY[x._data.dtype]))
+
+    def run(x: ndarray, *, dim: tuple[int, ...], keepdim: bool) -> ndarray:
+        kind = x.dtype
+        if kind is F32 or kind is F64:
+            return join(x, axis=dim, keepdims=keepdim)
+        target = final(OF_NUMPY[kind]).numpy
+        working = F32 if target in NARROW else target
+        if result == "bool" and kind.kind != "b":
+            x = x.astype(np.bool_)
+        elif kind is not working:
+            x = x.astype(working)
+        value = join(x, axis=dim, keepdims=keepdim)
+        return value if value.dtype == target else value.astype(target)
+
+    the_op = register(
+        Op(name, spec, run, vjp, Reduction(tree, start), samples, ("x",), ("dim", "keepdim"),
+           node=node_class(node or name))
+    )  # fmt: skip
+    return open_door(the_op)
+
+
+# Views, kernels, composites --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class View:
+    """The lowering of a view: the compiler reads shape, strides and offset off `run` of a memory-less array."""
+
+    run: Callable
+
+
+def view(
+    name: str, run: Callable, *, vjp: Any, samples: Callable, node: str | None = None, outputs: int = 1
+) -> Callable:
+    """An op whose result shares memory with its operand; `run` returns a NumPy view."""
+    tensors, attrs, _ = operands_of(run)
+
+    def spec(x: Tensor, **values: Any) -> Any:
+        result = run(x._data, **values)
+        if isinstance(result, (tuple, list)):
+            return [Spec(part.shape, OF_NUMPY[part.dtype]) for part in result]
+        return Spec(result.shape, OF_NUMPY[result.dtype])
+
+    the_op = register(
+        Op(name, spec, run, vjp, View(run), samples, tensors, attrs, view=True, outputs=outputs,
+           node=node_class(node or name))
+    )  # fmt: skip
+    return open_door(the_op)
+
+
+def opaque(
+    name: str,
+    *,
+    spec: Callable,
+    run: Callable,
+    vjp: Any,
+    samples: Callable,
+    node: str | None = None,
+    outputs: int = 1,
+    spec_first: bool = True,
+) -> Callable:
+    """A kernel on arrays. With `spec_first=False` the spec is only asked when the kernel itself complains."""
+    tensors, attrs, variadic = operands_of(run)
+    the_op = register(
+        Op(name, spec, run, vjp, OPAQUE, samples, tensors, attrs, variadic, outputs,
+           node=node_class(node or name))
+    )  # fmt: skip
+    return checked(the_op) if spec_first else open_door(the_op)
+
+
+def composite(
+    samples: Callable,
+    *,
+    spaces: tuple[str, ...] = ("",),
+    aliases: tuple[str, ...] = (),
+    method: bool = False,
+    inplace: bool = False,
+    out: bool = False,
+    vjp: Any = PARTS,
+    reference: Callable | None = None,
+) -> Callable[[Callable], Callable]:
+    """A function of other ops, published under PyTorch's name; its gradient comes from its parts."""
+
+    def declare(function: Callable) -> Callable:
+        return publish(
+            function, None, samples, vjp, spaces, aliases, method, inplace, out, reference,
+        )  # fmt: skip
+
+    return declare
+
+
+def face(
+    door: Callable,
+    *,
+    spaces: tuple[str, ...] = ("",),
+    aliases: tuple[str, ...] = (),
+    method: bool = False,
+    inplace: bool = False,
+    out: bool = False,
+    reference: Callable | None = None,
+) -> Callable[[Callable], Callable]:
+    """PyTorch's signature for an op; the op's samples are calls of this function."""
+    the_op = door.op  # type: ignore[attr-defined]
+
+    def declare(function: Callable) -> Callable:
+        return publish(
+            function, the_op, the_op.samples, the_op.vjp, spaces, aliases, method, inplace, out, reference,
+        )  # fmt: skip
+
+    return declare
+
+
+def publish(
+    function: Callable,
+    the_op: Op | None,
+    samples: Callable,
+    vjp: Any,
+    spaces: tuple[str, ...],
+    aliases: tuple[str, ...],
+    method: bool,
+    inplace: bool,
+    out: bool,
+    reference: Callable | None,
+) -> Callable:
+    name = function.__name__.rstrip("_") if not function.__name__.startswith("_") else function.__name__
+    published = with_out(function, name) if out else function
+    for public_name in (name, *aliases):
+        writer = inplace_form(function, public_name + "_") if inplace else None
+        registry.FACES.append(
+            Face(public_name, published, spaces, method, writer, the_op, samples, vjp, out, reference)
+        )
+    return published
+
+
+def with_out(function: Callable, name: str) -> Callable:
+    """Adds PyTorch's `out=` to a function."""
+
+    def published(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return result if out is None else write_out(out, result, name)
+
+    published.__name__ = published.__qualname__ = function.__name__
+    published.__doc__ = function.__doc__
+    published.__wrapped__ = function  # type: ignore[attr-defined]
+    return published
+
+
+__all__ = ["NO_GRAD", "OPAQUE", "composite", "elementwise", "face", "opaque", "reduction", "view", "wrap"]

@@ -1,0 +1,181 @@
+"""Writing in place: what may be written, and what the write does to the graph.
+
+A write through a view changes its base: the base's new history is `as_strided_scatter` of the written value
+into the old base, and every view gets its edge from the base again when it is next used. Read next:
+ops/record.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import AccumulateGrad, Node, Output, edge_of, geometry, refresh
+from cleargrad.core.dtype import OF_NUMPY, can_cast
+from cleargrad.core.mode import SPECIAL, mode
+from cleargrad.core.tensor import Tensor, as_array, wrap
+from cleargrad.errors import error
+from cleargrad.ops.apply import check_operands, tie
+from cleargrad.ops.op import NO_GRAD, OPS, Op
+
+
+def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
+    """Runs an op and writes its result into the first operand."""
+    target = operands[0]
+    name = op.name + "_"
+    if mode.how == SPECIAL and mode.recorder is not None:
+        return assign(target, mode.recorder.call(op, operands, attrs), name)
+    check_memory(target, name)
+    edges = None
+    if mode.grad and op.vjp is not NO_GRAD:
+        edges = tuple(edge_of(x) if isinstance(x, Tensor) else None for x in operands)
+        if any(edge is not None for edge in edges):
+            check_history(target, name)
+            operands = keep_old_value(op, operands, edges)
+        else:
+            edges = None
+    arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
+    try:
+        result = as_array(op.run(*arrays, **attrs))
+    except (ValueError, TypeError, AttributeError):
+        check_operands(op, operands)
+        op.spec(*operands, **attrs)
+        raise
+    check_result(target, result.shape, result.dtype, name)
+    np.copyto(target._data, result, casting="unsafe")
+    target.bump()
+    if edges is not None:
+        data = target._data
+        rebase(target, tie(op, operands, attrs, edges, data.shape, data.dtype, (target,)))
+    return target
+
+
+def keep_old_value(op: Op, operands: tuple, edges: tuple) -> tuple:
+    """When the vjp needs what is about to be overwritten, it gets a copy."""
+    target = operands[0]
+    plan = op.plan(tuple(edge is not None for edge in edges))
+    if plan.take is None or not any(x is target for x in plan.take((*operands, *[None] * op.outputs))):
+        return operands
+    copy = wrap(target._data.copy(), edges[0])
+    return tuple(copy if x is target else x for x in operands)
+
+
+def inplace_form(function: Callable, name: str) -> Callable:
+    """The in-place method of a composite: compute, then assign."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_memory(self, name)
+        source = self
+        if mode.grad and edge_of(self) is not None:
+            check_history(self, name)
+            source = wrap(self._data.copy(), self._edge)
+        return assign(self, function(source, *args, **kwargs), name)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def assign(target: Tensor, value: Tensor, name: str) -> Tensor:
+    """Writes a computed value, and its history, into a tensor."""
+    check_memory(target, name)
+    check_result(target, value._data.shape, value._data.dtype, name)
+    edge = edge_of(value) if mode.grad else None
+    target_edge = edge_of(target) if mode.grad else None
+    if edge is not None or target_edge is not None:
+        check_history(target, name)
+    if value._data.dtype != target._data.dtype:
+        value = value.to(OF_NUMPY[target._data.dtype])
+        edge = edge_of(value) if mode.grad else None
+    if mode.recorder is not None:
+        mode.recorder.write(target, value)
+    else:
+        np.copyto(target._data, value._data, casting="unsafe")
+    target.bump()
+    if edge is not None or target_edge is not None:
+        rebase(target, edge)
+    return target
+
+
+def write_out(out: Tensor | tuple, result: Any, name: str) -> Any:
+    """The `out=` argument: the result goes into a tensor the caller owns, resized when its shape differs."""
+    if isinstance(result, tuple):
+        for target, value in zip(out, result, strict=True):
+            write_out(target, value, name)
+        return out
+    if not isinstance(out, Tensor):
+        raise error(TypeError, name, f"argument 'out' must be Tensor, not {type(out).__name__}")
+    if mode.grad and (edge_of(out) is not None or edge_of(result) is not None):
+        rule = "functions with out=... arguments don't support automatic differentiation, but one of the "
+        raise error(RuntimeError, name, rule + "arguments requires grad")
+    if not can_cast(result.dtype, out.dtype):
+        rule = f"result type {result.dtype} can't be cast to the desired output type {out.dtype}"
+        raise error(RuntimeError, name, rule)
+    if out._data.shape != result._data.shape:
+        out._data = np.empty(result._data.shape, out._data.dtype)
+    np.copyto(out._data, result._data, casting="unsafe")
+    out.bump()
+    return out
+
+
+# What may be written ---------------------------------------------------------------------------------------
+
+
+def check_memory(target: Any, name: str) -> None:
+    """Refuses targets that are not tensors, and memory where two elements are one."""
+    if not isinstance(target, Tensor):
+        raise error(TypeError, name, f"argument 'self' must be Tensor, not {type(target).__name__}")
+    data = target._data
+    if 0 in data.strides and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+        rule = (
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location"
+        )
+        raise error(RuntimeError, name, rule, target=target, fix="clone() the tensor before writing to it")
+    if not data.flags.writeable:
+        raise error(RuntimeError, name, "the tensor's memory is read-only", target=target, fix="clone() it")
+    if target._inference and not mode.inference and mode.grad and edge_of(target) is not None:
+        rule = "inplace update to inference tensor outside InferenceMode is not allowed"
+        raise error(RuntimeError, name, rule, fix="write to a clone()")
+
+
+def check_history(target: Tensor, name: str) -> None:
+    """Refuses writes whose gradient could not be tracked."""
+    base = target._base
+    if base is None:
+        if type(target._edge) is AccumulateGrad:
+            rule = "a leaf Variable that requires grad is being used in an in-place operation."
+            fix = "wrap the write in torch.no_grad(), or write to a clone()"
+            raise error(RuntimeError, name, rule, target=target, fix=fix)
+        return
+    if type(base._edge) is AccumulateGrad:
+        rule = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        fix = "wrap the write in torch.no_grad(), or write to a view of a clone()"
+        raise error(RuntimeError, name, rule, target=target, fix=fix)
+    if target._caution is not None:
+        rule = f"this view may not be modified inplace: {target._caution}"
+        raise error(RuntimeError, name, rule, target=target, fix="write to a clone()")
+
+
+def check_result(target: Tensor, shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
+    if target._data.shape != shape:
+        rule = f"output with shape {list(target._data.shape)} doesn't match the broadcast shape {list(shape)}"
+        raise error(RuntimeError, name, rule, target=target)
+    if dtype is not target._data.dtype and not can_cast(OF_NUMPY[dtype], target.dtype):
+        rule = f"result type {OF_NUMPY[dtype]} can't be cast to the desired output type {target.dtype}"
+        raise error(RuntimeError, name, rule, target=target)
+
+
+def rebase(target: Tensor, edge: Node | Output | None) -> None:
+    """Gives a tensor that was just written its new place in the graph."""
+    base = target._base
+    if base is None:
+        target._edge = edge
+        return
+    scatter = OPS["as_strided_scatter"]
+    attrs = geometry(target)
+    edges = (base._edge, edge)
+    data = base._data
+    base._edge = tie(scatter, (base, target), attrs, edges, data.shape, data.dtype, ())
+    refresh(target)

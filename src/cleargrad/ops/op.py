@@ -1,0 +1,193 @@
+"""The op record: everything cleargrad knows of an op, all of it required.
+
+A constructor in ops/declare.py fills most rules from one fact; this file holds the record itself, the reading
+of a vjp's signature (its parameter names are what is saved), and the registry. Read next: ops/apply.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from cleargrad.autograd.node import Node
+
+NO_GRAD = "NO_GRAD"  # written as a vjp: the op has no gradient
+OPAQUE = "OPAQUE"  # written as a lowering: the compiler calls `run`, it cannot look inside
+PARTS = "PARTS"  # the lowering of a composite: the compiler sees the ops it is made of
+
+
+@dataclass(frozen=True)
+class Step:
+    """One vjp call of a plan: which input it serves (None: all), and its slice of the saved values."""
+
+    input: int | None
+    vjp: Callable
+    start: int
+    stop: int
+    attrs: tuple[str, ...]
+    shapes: tuple[tuple[str, int], ...] = ()  # keyword `x_shape` and the operand whose shape it is
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to save, and what to call later, for one combination of inputs that need a gradient."""
+
+    take: Callable[[tuple], tuple] | None  # picks the saved values from (*operands, *outputs); None: nothing
+    keeps_output: bool
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """An op: its rules, and what follows from their signatures."""
+
+    name: str
+    spec: Callable  # operands, attributes -> Spec (a list of them for several outputs), or the error
+    run: Callable  # arrays, attributes -> arrays
+    vjp: Any  # one function, a tuple of one per operand, or NO_GRAD
+    lower: Any  # Expr, Reduction, View, PARTS or OPAQUE
+    samples: Callable  # () -> Sample and Fails objects
+    tensors: tuple[str, ...]  # operand names, from run's positional parameters
+    attrs: tuple[str, ...]  # attribute names, from run's keyword-only parameters
+    variadic: bool = False
+    outputs: int = 1
+    view: bool = False
+    node: type[Node] = Node
+    plans: dict = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def plan(self, needs: tuple[bool, ...]) -> Plan:
+        """The plan for these inputs, made once."""
+        plan = self.plans.get(needs)
+        if plan is None:
+            plan = self.plans[needs] = make_plan(self, needs)
+        return plan
+
+
+def make_plan(op: Op, needs: tuple[bool, ...]) -> Plan:
+    positions: list[int] = []
+    steps = []
+    vjps = [(None, op.vjp)] if callable(op.vjp) else [(k, f) for k, f in enumerate(op.vjp) if needs[k] and f]
+    if callable(op.vjp) and len(op.tensors) == 1 and not op.variadic:
+        vjps = [(0, op.vjp)]
+    for index, vjp in vjps:
+        names, attrs, shapes = vjp_signature(op, vjp)
+        start = len(positions)
+        for name in names:
+            positions.extend(position_of(op, name, len(needs)))
+        steps.append(Step(index, vjp, start, len(positions), attrs, shapes))
+    keeps_output = any(position >= len(needs) for position in positions)
+    return Plan(picker(positions), keeps_output, tuple(steps))
+
+
+def picker(positions: list[int]) -> Callable[[tuple], tuple] | None:
+    if not positions:
+        return None
+    if len(positions) == 1:
+        return itemgetter(slice(positions[0], positions[0] + 1))
+    return itemgetter(*positions)
+
+
+def position_of(op: Op, name: str, operands: int) -> Iterable[int]:
+    """Where a vjp's parameter stands in (*operands, *outputs)."""
+    if name == "*":
+        return range(len(op.tensors), operands)
+    if name.startswith("out") and name not in op.tensors:
+        return (operands + int(name[3:] or 0),)
+    return (op.tensors.index(name),)
+
+
+def vjp_signature(op: Op, vjp: Callable) -> tuple[tuple[str, ...], tuple[str, ...], tuple]:
+    """The values, attributes and operand shapes a vjp asks for by the names of its parameters.
+
+    Positional: operands, `out`, or `*rest` for the operands behind run's own star. Keyword-only: attributes, or `x_shape` for the
+    shape of operand x, which the graph knows without saving x.
+    """
+    names, attrs, shapes = [], [], []
+    parameters = list(inspect.signature(vjp).parameters.values())
+    for parameter in parameters[1:]:
+        operand = parameter.name.removesuffix("_shape")
+        if parameter.kind is parameter.KEYWORD_ONLY and operand != parameter.name and operand in op.tensors:
+            shapes.append((parameter.name, op.tensors.index(operand)))
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            attrs.append(parameter.name)
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            names.append("*")
+        else:
+            names.append(parameter.name)
+    return tuple(names), tuple(attrs), tuple(shapes)
+
+
+def check_vjp(op: Op) -> None:
+    """Refuses, when the module is imported, a vjp that asks for something the op does not have."""
+    if op.vjp is NO_GRAD:
+        return
+    vjps = [op.vjp] if callable(op.vjp) else [vjp for vjp in op.vjp if vjp is not None]
+    if not callable(op.vjp) and len(op.vjp) != len(op.tensors):
+        raise TypeError(f"{op.name}: {len(op.vjp)} vjps for the operands {op.tensors}")
+    for vjp in vjps:
+        names, attrs, _ = vjp_signature(op, vjp)
+        for name in names:
+            known = name in op.tensors or re.fullmatch(r"out\d?", name) or name == "*"
+            if not known:
+                raise TypeError(f"{op.name}: the vjp asks for {name!r}, which is neither {op.tensors} nor out")
+        unknown = set(attrs) - set(op.attrs)
+        if unknown:
+            raise TypeError(f"{op.name}: the vjp asks for the attributes {unknown}, the op has {op.attrs}")
+
+
+def operands_of(run: Callable) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Operands are run's positional parameters, attributes its keyword-only ones."""
+    tensors, attrs, variadic = [], [], False
+    for parameter in inspect.signature(run).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            attrs.append(parameter.name)
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            variadic = True
+        else:
+            tensors.append(parameter.name)
+    return tuple(tensors), tuple(attrs), variadic
+
+
+def node_class(name: str) -> type[Node]:
+    """The class of an op's nodes, named as PyTorch names them: mul -> MulBackward0."""
+    if not name.endswith(("0", "1", "2", "3", "Slices")):
+        name = "".join(word[:1].upper() + word[1:] for word in name.split("_")) + "Backward0"
+    return type(name, (Node,), {"__module__": "cleargrad.autograd", "__slots__": ()})
+
+
+# The registry ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Face:
+    """A public function: where PyTorch has it, and which op or composite stands behind it."""
+
+    name: str
+    function: Callable
+    spaces: tuple[str, ...]  # "" is the top level; others such as "nn.functional", "linalg"
+    method: bool
+    inplace: Callable | None  # the function behind `name_`, when there is one
+    op: Op | None  # None for a composite
+    samples: Callable
+    vjp: Any
+    out: bool = False
+    reference: Callable | None = None  # how torch computes the same, when the public path is not the same
+
+
+OPS: dict[str, Op] = {}
+FACES: list[Face] = []
+
+
+def register(op: Op) -> Op:
+    if op.name in OPS:
+        raise TypeError(f"two ops are called {op.name!r}")
+    check_vjp(op)
+    OPS[op.name] = op
+    return op

@@ -1,0 +1,211 @@
+"""The second reading of a call: a recorder appends it to a graph instead of running it.
+
+While a Recorder is active the door hands every call here. Tensors then hold memory that nobody fills; the
+recorder knows which graph value stands for which array. Views and writes are made functional: a write gives
+the base a new value, and views of it are taken again. `replay` is the NumPy reading of a graph, the oracle for
+every compiled one. Read next: ops/pointwise.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import geometry
+from cleargrad.core.mode import mode
+from cleargrad.core.shape import Spec
+from cleargrad.core.tensor import Tensor, as_array, wrap
+from cleargrad.errors import error
+from cleargrad.ops.apply import check_operands, link
+from cleargrad.ops.op import OPS, PARTS, Op
+
+
+class CaptureError(RuntimeError):
+    """A recorded program asked for a value that does not exist yet."""
+
+
+def data_dependent(name: str) -> Callable:
+    """The spec of an op whose result's shape depends on values: it cannot be recorded."""
+
+    def spec(*operands: Any, **attrs: Any) -> None:
+        if mode.recorder is not None:
+            raise no_value_error(name)
+
+    return spec
+
+
+def no_value_error(name: str) -> Exception:
+    rule = "a recorded program has no values yet, and this call needs one"
+    fix = "move the call out of the recorded function, or choose with torch.where instead of by value"
+    return error(CaptureError, name, rule, fix=fix)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A result of a graph node, or an input; `index` is its slot when the graph is read."""
+
+    index: int
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class Call:
+    """One recorded op: operands are Values or Python numbers, results are Values."""
+
+    op: Op
+    operands: tuple
+    attrs: dict[str, Any]
+    results: tuple[Value, ...]
+
+
+@dataclass
+class Graph:
+    """A straight line of calls. Outside tensors are inputs by reference; `writes` says what they become."""
+
+    inputs: list[Value] = field(default_factory=list)
+    outside: list[tuple[Value, Tensor]] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    writes: list[tuple[Tensor, Value]] = field(default_factory=list)
+    size: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"inputs {', '.join(f'%{v.index} {list(v.spec.shape)}' for v in self.inputs)}"]
+        for call in self.calls:
+            operands = [f"%{x.index}" if isinstance(x, Value) else repr(x) for x in call.operands]
+            operands += [f"{name}={value!r}" for name, value in call.attrs.items()]
+            results = ", ".join(f"%{v.index} {list(v.spec.shape)} {v.spec.dtype.name}" for v in call.results)
+            lines.append(f"  {results} = {call.op.name}({', '.join(operands)})")
+        return "\n".join([*lines, f"outputs {', '.join(f'%{v.index}' for v in self.outputs)}"])
+
+
+class Recorder:
+    """Collects the calls of the current thread into a graph, as a context manager."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.known: dict[int, tuple[Value, int]] = {}  # id of an array -> its value, and the tick it held at
+        self.alive: list[np.ndarray] = []  # keeps those ids from being reused
+        self.written: dict[int, Tensor] = {}
+
+    def __enter__(self) -> Recorder:
+        self.before = mode.set(recorder=self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        mode.set(**self.before)
+
+    def input(self, like: Tensor) -> Tensor:
+        """A symbolic tensor of the same shape, dtype and strides."""
+        tensor = wrap(np.empty_like(like._data))
+        self.graph.inputs.append(self.name(tensor._data, tensor._ver[0]))
+        return tensor
+
+    def constant(self, data: np.ndarray) -> Tensor:
+        """A tensor whose values are known now and the same in every run."""
+        tensor = wrap(data)
+        self.graph.outside.append((self.name(data, 0), tensor))
+        return tensor
+
+    def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        check_operands(op, operands)
+        if op.lower is PARTS:
+            return self.call_parts(op, operands, attrs)
+        spec = op.spec(*operands, **attrs)
+        values = tuple(self.value(x) if isinstance(x, Tensor) else x for x in operands)
+        if op.view:
+            arrays = op.run(operands[0]._data, **attrs)
+        elif isinstance(spec, Spec):
+            arrays = np.empty(spec.shape, spec.dtype.numpy)
+        else:
+            arrays = [np.empty(part.shape, part.dtype.numpy) for part in spec]
+        outs = link(op, operands, attrs, arrays)
+        tensors = outs if isinstance(outs, tuple) else (outs,)
+        results = tuple(self.name(out._data, out._ver[0]) for out in tensors)
+        self.graph.calls.append(Call(op, values, attrs, results))
+        return outs
+
+    def call_parts(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        """An op made of others that states its own gradient: the parts are recorded, the vjp is kept."""
+        before = mode.set(grad=False)
+        try:
+            outs = op.run.function(*operands, **attrs)  # type: ignore[attr-defined]
+        finally:
+            mode.set(**before)
+        arrays = [out._data for out in outs] if isinstance(outs, tuple) else outs._data
+        return link(op, operands, attrs, arrays)
+
+    def name(self, data: np.ndarray, tick: int) -> Value:
+        from cleargrad.core.dtype import OF_NUMPY
+
+        value = Value(self.graph.size, Spec(data.shape, OF_NUMPY[data.dtype]))
+        self.graph.size += 1
+        self.known[id(data)] = (value, tick)
+        self.alive.append(data)
+        return value
+
+    def value(self, tensor: Tensor) -> Value:
+        """The graph value a tensor stands for now."""
+        entry = self.known.get(id(tensor._data))
+        base = tensor._base
+        stale = base is not None and (
+            entry[1] < tensor._ver[0] if entry is not None else id(base._data) in self.written
+        )
+        if entry is not None and not stale:
+            return entry[0]
+        if base is None or not stale:
+            value = self.name(tensor._data, tensor._ver[0])
+            self.graph.outside.append((value, tensor))
+            return value
+        source = self.value(base)
+        attrs = geometry(tensor)
+        value = self.name(tensor._data, tensor._ver[0])
+        self.graph.calls.append(Call(OPS["as_strided"], (source,), attrs, (value,)))
+        return value
+
+    def write(self, target: Tensor, value: Tensor) -> None:
+        """Makes a write functional: the memory's owner stands for a new value from here on."""
+        new = self.value(value)
+        base = target._base
+        if base is not None:
+            old = self.value(base)
+            attrs = geometry(target)
+            whole = Value(self.graph.size, old.spec)
+            self.graph.size += 1
+            self.graph.calls.append(Call(OPS["as_strided_scatter"], (old, new), attrs, (whole,)))
+            new = whole
+        owner = target if base is None else base
+        outside = any(tensor is owner for _, tensor in self.graph.outside) or id(owner._data) not in self.known
+        self.known[id(owner._data)] = (new, owner._ver[0])
+        self.alive.append(owner._data)
+        if outside:
+            self.written[id(owner._data)] = owner
+
+    def finish(self, outputs: Sequence[Tensor]) -> Graph:
+        """The graph, with these tensors as its outputs and the outside tensors that were written."""
+        self.graph.outputs = [self.value(out) for out in outputs]
+        self.graph.writes = [(owner, self.known[key][0]) for key, owner in self.written.items()]
+        return self.graph
+
+
+def replay(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Runs a recorded graph on arrays with each op's own `run`."""
+    slots: list[Any] = [None] * graph.size
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        slots[value.index] = array
+    for value, tensor in graph.outside:
+        slots[value.index] = tensor._data
+    for call in graph.calls:
+        operands = [slots[x.index] if isinstance(x, Value) else x for x in call.operands]
+        result = call.op.run(*operands, **call.attrs)
+        results = result if isinstance(result, (list, tuple)) else [result]
+        for value, array in zip(call.results, results, strict=True):
+            slots[value.index] = as_array(array)
+    outputs = [slots[value.index] for value in graph.outputs]
+    finals = [(owner, slots[value.index].copy()) for owner, value in graph.writes]
+    for owner, array in finals:
+        np.copyto(owner._data, array)
+    return outputs

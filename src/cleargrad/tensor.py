@@ -1,0 +1,438 @@
+"""Tensor as users see it: its facts, its gradient, its operators.
+
+The record itself is in core/tensor.py; methods of ops are attached from their declarations by `attach`, so
+that an op needs no second entry. Conversions to other libraries are in interop.py. Read next: interop.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cleargrad import printing
+from cleargrad.autograd import api
+from cleargrad.autograd.node import (
+    AccumulateGrad,
+    RemovableHandle,
+    TensorHook,
+    add_hook,
+    address,
+    edge_of,
+    is_leaf,
+    make_leaf,
+    split_edge,
+    strides_of,
+)
+from cleargrad.core import device as devices
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import mode
+from cleargrad.core.shape import Size, wrap_dim
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import error
+from cleargrad.ops import comparison, conversion, creation, indexing, matmul, pointwise, views
+from cleargrad.ops.conversion import contiguous_format, is_laid_out
+from cleargrad.ops.op import FACES
+
+
+def method(function: Callable) -> Callable:
+    """Attaches a function to Tensor under its own name."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def attribute(function: Callable) -> Callable:
+    """Attaches a function to Tensor as a read-only property."""
+    setattr(Tensor, function.__name__, property(function))
+    return function
+
+
+def attach() -> None:
+    """Gives Tensor the methods that ops declare."""
+    for face in FACES:
+        if face.method:
+            setattr(Tensor, face.name, face.function)
+        if face.inplace is not None:
+            setattr(Tensor, face.name + "_", face.inplace)
+
+
+# Facts -----------------------------------------------------------------------------------------------------
+
+
+@method
+def size(self: Tensor, dim: int | None = None) -> Size | int:
+    shape = self._data.shape
+    return Size(shape) if dim is None else shape[wrap_dim("size", dim, len(shape))]
+
+
+@method
+def dim(self: Tensor) -> int:
+    return self._data.ndim
+
+
+@method
+def numel(self: Tensor) -> int:
+    return self._data.size
+
+
+@method
+def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
+    strides = strides_of(self._data)
+    return strides if dim is None else strides[wrap_dim("stride", dim, len(strides))]
+
+
+@method
+def storage_offset(self: Tensor) -> int:
+    base = self._base
+    return 0 if base is None else (address(self._data) - address(base._data)) // self._data.itemsize
+
+
+@method
+def data_ptr(self: Tensor) -> int:
+    return address(self._data) if self._data.size else 0
+
+
+@method
+def element_size(self: Tensor) -> int:
+    return self._data.itemsize
+
+
+@method
+def is_contiguous(self: Tensor, memory_format: Any = contiguous_format) -> bool:
+    return is_laid_out(self._data, memory_format)
+
+
+@method
+def is_floating_point(self: Tensor) -> bool:
+    return self.dtype.is_floating_point
+
+
+@method
+def is_complex(self: Tensor) -> bool:
+    return self.dtype.is_complex
+
+
+@method
+def is_inference(self: Tensor) -> bool:
+    return self._inference
+
+
+@method
+def get_device(self: Tensor) -> int:
+    return -1
+
+
+@attribute
+def device(self: Tensor) -> devices.device:
+    return devices.CPU
+
+
+@attribute
+def nbytes(self: Tensor) -> int:
+    return self._data.size * self._data.itemsize
+
+
+@attribute
+def itemsize(self: Tensor) -> int:
+    return self._data.itemsize
+
+
+@attribute
+def T(self: Tensor) -> Tensor:
+    return views.permute(self, *range(self._data.ndim - 1, -1, -1))
+
+
+@attribute
+def mT(self: Tensor) -> Tensor:
+    if self._data.ndim < 2:
+        raise error(RuntimeError, "mT", "tensor.mT is only supported on matrices or batches of matrices", input=self)
+    return views.transpose(self, -2, -1)
+
+
+@attribute
+def _version(self: Tensor) -> int:
+    return self._ver[1]
+
+
+Tensor.nelement = Tensor.numel  # type: ignore[attr-defined]
+Tensor.ndimension = Tensor.dim  # type: ignore[attr-defined]
+Tensor.is_cuda = Tensor.is_sparse = Tensor.is_quantized = Tensor.is_mps = Tensor.is_meta = False  # type: ignore[attr-defined]
+Tensor.is_nested = Tensor.is_xla = Tensor.is_mkldnn = False  # type: ignore[attr-defined]
+
+# Gradients -------------------------------------------------------------------------------------------------
+
+
+def _get_requires_grad(self: Tensor) -> bool:
+    return edge_of(self) is not None
+
+
+def _set_requires_grad(self: Tensor, wanted: bool) -> None:
+    if wanted == (edge_of(self) is not None):
+        return
+    if not is_leaf(self):
+        rule = "you can only change requires_grad flags of leaf variables"
+        raise error(RuntimeError, "requires_grad", rule, fix="use .detach() for a value without gradient")
+    if not wanted:
+        self._edge = None
+        return
+    if self.dtype.category < dtypes.FLOAT:
+        rule = "only Tensors of floating point and complex dtype can require gradients"
+        raise error(RuntimeError, "requires_grad", rule, tensor=self)
+    make_leaf(self)
+
+
+Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)  # type: ignore[attr-defined]
+
+
+@method
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Turns recording of gradients for this leaf on or off."""
+    _set_requires_grad(self, requires_grad)
+    return self
+
+
+def _get_grad(self: Tensor) -> Tensor | None:
+    if self._grad is None and type(self._edge) not in (AccumulateGrad, type(None)):
+        node, number = split_edge(edge_of(self))
+        if not any(keeper.number == number for keeper in (node.keepers or {}).values()):
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+                "attribute won't be populated during autograd.backward(). If you indeed want the .grad field to "
+                "be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access "
+                "the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
+                UserWarning,
+                stacklevel=2,
+            )
+    return self._grad
+
+
+def _set_grad(self: Tensor, grad: Tensor | None) -> None:
+    if grad is None:
+        self._grad = None
+        return
+    if not isinstance(grad, Tensor):
+        raise error(TypeError, "grad", f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}")
+    if grad is self:
+        raise error(RuntimeError, "grad", "can't assign Variable as its own grad")
+    if grad._data.shape != self._data.shape:
+        raise error(RuntimeError, "grad", "assigned grad has data of a different size", tensor=self, grad=grad)
+    if grad._data.dtype != self._data.dtype:
+        raise error(RuntimeError, "grad", "assigned grad has data of a different type", tensor=self, grad=grad)
+    self._grad = grad
+
+
+def _delete_grad(self: Tensor) -> None:
+    self._grad = None
+
+
+Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
+
+
+@attribute
+def grad_fn(self: Tensor) -> Any:
+    edge = edge_of(self)
+    return None if edge is None or type(edge) is AccumulateGrad else split_edge(edge)[0]
+
+
+@attribute
+def output_nr(self: Tensor) -> int:
+    edge = edge_of(self)
+    return 0 if edge is None else split_edge(edge)[1]
+
+
+Tensor.is_leaf = property(is_leaf)  # type: ignore[attr-defined]
+
+
+@method
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
+    api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+@method
+def detach(self: Tensor) -> Tensor:
+    """The same memory outside the graph."""
+    alias = wrap(self._data)
+    alias._ver = self._ver
+    return alias
+
+
+@method
+def detach_(self: Tensor) -> Tensor:
+    """Takes this tensor out of the graph."""
+    if self._base is not None:
+        rule = "views cannot be detached in place"
+        raise error(RuntimeError, "detach_", rule, fix="use detach() instead of detach_()")
+    self._edge = None
+    return self
+
+
+def _get_data(self: Tensor) -> Tensor:
+    alias = wrap(self._data)  # a version cell of its own: writes to .data are invisible to autograd
+    return alias
+
+
+def _set_data(self: Tensor, value: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise error(TypeError, "data", f"expected a Tensor, got {type(value).__name__}")
+    self._data = value._data
+    edge = self._edge
+    if type(edge) is AccumulateGrad:
+        edge.shape, edge.dtype = value._data.shape, value._data.dtype
+
+
+Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]
+
+
+@method
+def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
+    """`hook(grad)` sees this tensor's gradient in every backward, and may return another."""
+    edge = edge_of(self)
+    if edge is None:
+        rule = "cannot register a hook on a tensor that doesn't require gradient"
+        raise error(RuntimeError, "register_hook", rule, tensor=self)
+    node, number = split_edge(edge)
+    return add_hook(node, "prehooks", TensorHook(hook, number))
+
+
+@method
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> RemovableHandle:
+    """`hook(tensor)` runs after a gradient was added to this leaf's `.grad`."""
+    edge = edge_of(self)
+    if edge is None:
+        rule = "cannot register a hook on a tensor that doesn't require gradient"
+        raise error(RuntimeError, "register_post_accumulate_grad_hook", rule, tensor=self)
+    if type(edge) is not AccumulateGrad:
+        rule = "post accumulate grad hooks cannot be registered on non-leaf tensors"
+        raise error(RuntimeError, "register_post_accumulate_grad_hook", rule, tensor=self)
+    return add_hook(edge, "posthooks", hook)
+
+
+@method
+def retain_grad(self: Tensor) -> None:
+    """Keeps this non-leaf tensor's gradient in `.grad`, as if it were a leaf."""
+    edge = edge_of(self)
+    if edge is None:
+        rule = "can't retain_grad on Tensor that has requires_grad=False"
+        raise error(RuntimeError, "retain_grad", rule, tensor=self)
+    if type(edge) is AccumulateGrad:
+        return
+    node, number = split_edge(edge)
+    owner = weakref.ref(self)
+
+    def keep(grad: Tensor) -> None:
+        tensor = owner()
+        if tensor is None:
+            return
+        if tensor._grad is None:
+            tensor._grad = grad.clone() if not mode.grad else grad
+        else:
+            tensor._grad = tensor._grad + grad
+
+    add_hook(node, "keepers", TensorHook(keep, number))
+
+
+@attribute
+def retains_grad(self: Tensor) -> bool:
+    edge = edge_of(self)
+    if edge is None or type(edge) is AccumulateGrad:
+        return False
+    node, number = split_edge(edge)
+    return any(keeper.number == number for keeper in (node.keepers or {}).values())
+
+
+# Writes and operators --------------------------------------------------------------------------------------
+
+Tensor.copy_ = conversion.copy_  # type: ignore[attr-defined]
+Tensor.fill_ = conversion.fill_  # type: ignore[attr-defined]
+Tensor.zero_ = conversion.zero_  # type: ignore[attr-defined]
+Tensor.window = views.window  # type: ignore[attr-defined]
+Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
+Tensor.__matmul__ = matmul.matmul.__wrapped__  # type: ignore[attr-defined]
+Tensor.__hash__ = object.__hash__  # type: ignore[attr-defined,method-assign]
+
+
+def swapped(door: Callable) -> Callable:
+    """The reflected form of an operator: `2 - x` calls it with x first."""
+
+    def reflected(self: Tensor, other: Any) -> Tensor:
+        return door(other, self)
+
+    return reflected
+
+
+# Operators call the doors of their ops directly; what they cannot take becomes Python's own TypeError.
+OPERATORS: dict[str, Callable] = {
+    "add": pointwise.add_op,
+    "sub": pointwise.sub_op,
+    "mul": pointwise.mul,
+    "truediv": pointwise.true_divide,
+    "floordiv": pointwise.floor_divide,
+}
+for _name, _door in OPERATORS.items():
+    setattr(Tensor, f"__{_name}__", _door)
+    setattr(Tensor, f"__r{_name}__", swapped(_door))
+for _name, _door in {"add": pointwise.add_op, "sub": pointwise.sub_op, "mul": pointwise.mul, "truediv": pointwise.true_divide}.items():
+    setattr(Tensor, f"__i{_name}__", _door.inplace)  # type: ignore[attr-defined]
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Tensor, f"__{_name}__", getattr(comparison, _name))
+Tensor.__neg__ = pointwise.neg  # type: ignore[attr-defined]
+
+
+@method
+def __len__(self: Tensor) -> int:
+    if not self._data.ndim:
+        raise error(TypeError, "len", "len() of a 0-d tensor")
+    return self._data.shape[0]
+
+
+@method
+def __iter__(self: Tensor) -> Iterator[Tensor]:
+    if not self._data.ndim:
+        raise error(TypeError, "iter", "iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+@method
+def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
+    edge = edge_of(self)
+    leaf = edge is None or type(edge) is AccumulateGrad
+    return printing.format_tensor(
+        self._data,
+        dtype_name=self.dtype.name,
+        requires_grad=edge is not None,
+        grad_fn_name=None if leaf else split_edge(edge)[0].name(),
+        default_dtype_name=dtypes.get_default_dtype().name,
+        class_name="tensor" if type(self) is Tensor else type(self).__name__,
+    )
+
+
+@method
+def __format__(self: Tensor, format_spec: str) -> str:
+    return printing.format_with_spec(
+        self._data, format_spec, text=lambda: repr(self), class_name=type(self).__name__
+    )
+
+
+def _new(make: Callable) -> Callable:
+    """`x.new_zeros(size)`: a factory with x's dtype."""
+
+    def new_like(self: Tensor, *args: Any, dtype: Any = None, size: Any = None, **kwargs: Any) -> Tensor:
+        args = args if size is None else (size, *args)
+        return make(*args, dtype=dtype or self.dtype, **kwargs)
+
+    return new_like
+
+
+for _name in ("zeros", "ones", "empty", "full", "tensor"):
+    setattr(Tensor, f"new_{_name}", _new(creation.FUNCTIONS[_name]))
