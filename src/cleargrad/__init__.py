@@ -60,3 +60,5 @@ _tensor.attach()
 globals().update(_ops.functions(""))
 globals().update(_dtypes.ALIASES)
 globals()["bool"] = _dtypes.bool_
+
+from cleargrad import linalg, nn, special  # noqa: E402

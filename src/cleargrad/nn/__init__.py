@@ -1,0 +1,3 @@
+"""torch.nn: so far its functions; modules follow with the training system."""
+
+from cleargrad.nn import functional as functional
