@@ -55,10 +55,19 @@ from cleargrad.ops.conversion import (  # noqa: E402
     preserve_format,
 )
 from cleargrad.printing import set_printoptions  # noqa: E402
+from cleargrad.random import (  # noqa: E402
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 
 _tensor.attach()
 globals().update(_ops.functions(""))
 globals().update(_dtypes.ALIASES)
 globals()["bool"] = _dtypes.bool_
 
-from cleargrad import linalg, nn, special  # noqa: E402
+from cleargrad import linalg, nn, random, special  # noqa: E402

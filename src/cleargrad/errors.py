@@ -16,6 +16,10 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 Place = tuple[CodeType, int]
 
 
+class LinAlgError(RuntimeError):
+    """A matrix that has no inverse, no Cholesky factor, or whose iteration did not converge."""
+
+
 def error(kind: type[Exception], op: str, rule: str, *, fix: str | None = None, **facts: object) -> Exception:
     """The exception `kind` with our layout; facts that are tensors print as shape, dtype and device."""
     rows = {name: describe(fact) for name, fact in facts.items()}

@@ -11,7 +11,7 @@ import numpy as np
 
 from cleargrad.autograd.node import edge_of, is_leaf
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.errors import error
 from cleargrad.ops.creation import factory, finish, from_numpy
 from cleargrad.ops.record import no_value_error
@@ -172,7 +172,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
     """The same tensor record under a subclass of Tensor."""
     other = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
     other._data, other._edge, other._grad = self._data, self._edge, self._grad
-    other._ver, other._base = self._ver, self._base
+    other._ver, other._base = cell_of(self), self._base
     if self._base is not None:
         other._seen, other._caution = self._seen, self._caution
     from cleargrad.autograd.node import AccumulateGrad, make_leaf

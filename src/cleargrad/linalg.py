@@ -1,5 +1,6 @@
 """torch.linalg: matrix decompositions, norms and solvers, collected from the ops' declarations."""
 
 from cleargrad import ops as _ops
+from cleargrad.errors import LinAlgError as LinAlgError
 
 globals().update(_ops.functions("linalg"))

@@ -31,9 +31,20 @@ from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Size, wrap_dim
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.errors import error
-from cleargrad.ops import comparison, conversion, creation, indexing, matmul, pointwise, views
+from cleargrad.ops import (
+    comparison,
+    complex_numbers,
+    conversion,
+    creation,
+    dimensions,
+    elementary,
+    indexing,
+    matmul,
+    pointwise,
+    strides,
+)
 from cleargrad.ops.conversion import contiguous_format, is_laid_out
 from cleargrad.ops.op import FACES
 
@@ -54,7 +65,8 @@ def attach() -> None:
     """Gives Tensor the methods that ops declare."""
     for face in FACES:
         if face.method:
-            setattr(Tensor, face.name, face.function)
+            # Methods take no out=, so they skip the function that handles it.
+            setattr(Tensor, face.name, getattr(face.function, "__wrapped__", face.function))
         if face.inplace is not None:
             setattr(Tensor, face.name + "_", face.inplace)
 
@@ -142,19 +154,31 @@ def itemsize(self: Tensor) -> int:
 
 @attribute
 def T(self: Tensor) -> Tensor:
-    return views.permute(self, *range(self._data.ndim - 1, -1, -1))
+    return dimensions.permute(self, *range(self._data.ndim - 1, -1, -1))
 
 
 @attribute
 def mT(self: Tensor) -> Tensor:
-    if self._data.ndim < 2:
+    if self._data.ndim == 1:
         raise error(RuntimeError, "mT", "tensor.mT is only supported on matrices or batches of matrices", input=self)
-    return views.transpose(self, -2, -1)
+    return dimensions.transpose(self, -2, -1) if self._data.ndim else self
+
+
+@attribute
+def H(self: Tensor) -> Tensor:
+    if self._data.ndim not in (0, 2):
+        raise error(RuntimeError, "H", "tensor.H is only supported on matrices", input=self, fix="use .mH for batches")
+    return dimensions.adjoint(self)
+
+
+@attribute
+def mH(self: Tensor) -> Tensor:
+    return dimensions.adjoint(self)
 
 
 @attribute
 def _version(self: Tensor) -> int:
-    return self._ver[1]
+    return 0 if self._ver is None else self._ver[1]
 
 
 Tensor.nelement = Tensor.numel  # type: ignore[attr-defined]
@@ -262,7 +286,7 @@ def backward(
 def detach(self: Tensor) -> Tensor:
     """The same memory outside the graph."""
     alias = wrap(self._data)
-    alias._ver = self._ver
+    alias._ver = cell_of(self)
     return alias
 
 
@@ -355,7 +379,7 @@ def retains_grad(self: Tensor) -> bool:
 Tensor.copy_ = conversion.copy_  # type: ignore[attr-defined]
 Tensor.fill_ = conversion.fill_  # type: ignore[attr-defined]
 Tensor.zero_ = conversion.zero_  # type: ignore[attr-defined]
-Tensor.window = views.window  # type: ignore[attr-defined]
+Tensor.window = strides.window  # type: ignore[attr-defined]
 Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
 Tensor.__matmul__ = matmul.matmul.__wrapped__  # type: ignore[attr-defined]
@@ -371,22 +395,51 @@ def swapped(door: Callable) -> Callable:
     return reflected
 
 
+def compared(door: Callable) -> Callable:
+    """`==` and `!=` answer for anything: what cannot be compared is left to Python, which says unequal."""
+
+    def compare(self: Tensor, other: Any) -> Any:
+        try:
+            return door(self, other)
+        except TypeError:
+            return NotImplemented
+
+    return compare
+
+
 # Operators call the doors of their ops directly; what they cannot take becomes Python's own TypeError.
 OPERATORS: dict[str, Callable] = {
     "add": pointwise.add_op,
     "sub": pointwise.sub_op,
     "mul": pointwise.mul,
     "truediv": pointwise.true_divide,
-    "floordiv": pointwise.floor_divide,
+    "floordiv": pointwise.divide_floor,
+    "mod": pointwise.remainder,
+    "and": comparison.bitwise_and,
+    "or": comparison.bitwise_or,
+    "xor": comparison.bitwise_xor,
+    "lshift": comparison.bitwise_left_shift,
+    "rshift": comparison.bitwise_right_shift,
 }
 for _name, _door in OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _door)
     setattr(Tensor, f"__r{_name}__", swapped(_door))
-for _name, _door in {"add": pointwise.add_op, "sub": pointwise.sub_op, "mul": pointwise.mul, "truediv": pointwise.true_divide}.items():
     setattr(Tensor, f"__i{_name}__", _door.inplace)  # type: ignore[attr-defined]
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+for _name in ("lt", "le", "gt", "ge"):
     setattr(Tensor, f"__{_name}__", getattr(comparison, _name))
+Tensor.__eq__ = compared(comparison.eq)  # type: ignore[method-assign,assignment]
+Tensor.__ne__ = compared(comparison.ne)  # type: ignore[method-assign,assignment]
+Tensor.__pow__ = elementary.pow.__wrapped__  # type: ignore[attr-defined]
+Tensor.__rpow__ = swapped(elementary.power)  # type: ignore[attr-defined]
+Tensor.__ipow__ = elementary.power.inplace  # type: ignore[attr-defined]
+Tensor.__rdiv__ = Tensor.__rtruediv__  # type: ignore[attr-defined]
 Tensor.__neg__ = pointwise.neg  # type: ignore[attr-defined]
+Tensor.__pos__ = pointwise.positive  # type: ignore[attr-defined]
+Tensor.__abs__ = elementary.absolute  # type: ignore[attr-defined]
+Tensor.__invert__ = comparison.invert  # type: ignore[attr-defined]
+Tensor.__hash__ = object.__hash__  # type: ignore[attr-defined,method-assign]
+Tensor.real = property(complex_numbers.real_)  # type: ignore[attr-defined]
+Tensor.imag = property(complex_numbers.imag)  # type: ignore[attr-defined]
 
 
 @method

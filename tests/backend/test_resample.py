@@ -131,7 +131,7 @@ def test_non_contiguous_and_empty_arguments():
         resample.grid_sample(x, *settings), resample.grid_sample(x.copy(), *settings)
     )
     assert interpolate(np.zeros((0, 3, 4, 4)), (6, 2), "cubic").shape == (0, 3, 6, 2)
-    empty = resample.grid_sample(np.zeros((0, 3, 4, 4)), np.zeros((0, 5, 6, 2)), "bilinear", "zeros", False)
+    empty = resample.grid_sample(np.zeros((0, 3, 4, 4)), np.zeros((0, 5, 6, 2)), (0, 0), "bilinear", "zeros", False)
     assert empty.shape == (0, 3, 5, 6)
 
 
@@ -158,10 +158,13 @@ def test_grid_sample(mode, size, points, padding_mode, align_corners, dtype):
     expected = F.grid_sample(tx, tgrid, *settings)
     g = sample(expected.shape, dtype, seed=2)
     expected.backward(torch.tensor(g))
+    value = (0,) * len(size)
+    first_orders = [(*value[:i], 1, *value[i + 1 :]) for i in range(len(size))]
+    slopes = [resample.grid_sample(x, grid, order, *settings) for order in first_orders]
     pairs = [
-        (resample.grid_sample(x, grid, *settings), expected.detach()),
-        (resample.grid_sample_input(g, grid, size, *settings), tx.grad),
-        (resample.grid_sample_grid(g, x, grid, *settings), tgrid.grad),
+        (resample.grid_sample(x, grid, value, *settings), expected.detach()),
+        (resample.grid_sample_adjoint(g, grid, size, value, *settings), tx.grad),
+        (np.stack([(g * slope).sum(1) for slope in slopes], -1), tgrid.grad),
     ]
     for actual, reference in pairs:
         assert actual.dtype == dtype
@@ -177,7 +180,7 @@ def test_grid_sample_on_and_far_outside_the_edge():
             for align_corners in (False, True):
                 settings = (mode, padding_mode, align_corners)
                 expected = F.grid_sample(torch.tensor(x), torch.tensor(grid), *settings).numpy()
-                np.testing.assert_allclose(resample.grid_sample(x, grid, *settings), expected, atol=1e-5)
+                np.testing.assert_allclose(resample.grid_sample(x, grid, (0, 0), *settings), expected, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")

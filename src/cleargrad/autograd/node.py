@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from cleargrad.autograd.plan import UNTRACED, Plan, trace_vjp
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, new, tick, wrap
+from cleargrad.core.tensor import Tensor, cell_of, new, tick, wrap
 from cleargrad.errors import Place, error, line_of
 
-if TYPE_CHECKING:
-    from cleargrad.ops.op import Plan
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 FREED = object()  # stands in `saved` after backward() has let the values go
 
@@ -48,35 +48,72 @@ class Node:
 
     # What the walk needs -------------------------------------------------------------------------------
 
-    def pull(self, grad: Tensor, wanted: tuple | None = None) -> list:
+    def pull(self, grad: Any, wanted: tuple | None = None) -> list | tuple:
         """The gradients of the inputs, from the gradient of the output (the vjp of the op)."""
         saved = self.saved
         if saved is FREED:
             raise freed_error(self)
-        values = [self.unpack(value) for value in saved]
         grads: list = [None] * len(self.edges)
-        attrs = self.attrs
+        plain = not mode.grad and mode.recorder is None
         for step in self.plan.steps:
             index = step.input
             if wanted is not None and index is not None and not wanted[index]:
                 continue
-            arguments = values[step.start : step.stop]
-            if step.attrs or step.shapes:
-                named = {name: attrs[name] for name in step.attrs}
-                for name, operand in step.shapes:
-                    named[name] = shape_at(self.edges[operand])
-                result = step.vjp(grad, *arguments, **named)
-            else:
-                result = step.vjp(grad, *arguments)
+            if plain and step.kernel is not None:
+                result = self.pull_arrays(step, grad)
+                if result is not None:
+                    grads[index] = result
+                    continue
+            values = [self.unpack(saved[position]) for position in step.positions]
+            named = {name: self.attrs[name] for name in step.attrs}
+            for name, operand in step.shapes:
+                named[name] = shape_at(self.edges[operand])
+            result = step.vjp(grad, *values, **named)
             if index is None:
-                return list(result)
+                return result
             grads[index] = result
         return grads
+
+    def pull_arrays(self, step: Any, grad: Tensor) -> Tensor | None:
+        """The short way for an elementwise op when no graph of the gradient is wanted: one formula on arrays.
+
+        None when it does not apply: the formula could not be traced, or the dtypes are mixed.
+        """
+        kernel = step.kernel
+        if kernel is UNTRACED:
+            kernel = trace_vjp(step)
+        kind = self.dtype
+        data = grad._data
+        if kernel is None or data.dtype is not kind or not (kind is F32 or kind is F64):
+            return None
+        arrays = [data]
+        for position in step.positions:
+            value = self.saved[position]
+            if type(value) is tuple:
+                value, cell, _ = value
+            elif isinstance(value, Tensor):
+                cell = value._ver
+                value = value._data
+                if value.dtype is not kind:
+                    return None
+            elif type(value) is float or type(value) is int:
+                cell = None
+            else:
+                return None
+            if cell is not None and cell[0] > self.tick:
+                raise stale_error(self, self.saved[position])
+            arrays.append(value)
+        value = kernel(*arrays)
+        tensor = new(Tensor)
+        tensor._data = value if type(value) is np.ndarray else np.asarray(value)
+        tensor._edge = tensor._grad = tensor._ver = tensor._base = None
+        return tensor
 
     def unpack(self, value: Any) -> Any:
         """A saved value, checked: its memory must not have changed since it was saved."""
         if isinstance(value, Tensor):
-            if value._ver[0] > self.tick:
+            cell = value._ver
+            if cell is not None and cell[0] > self.tick:
                 raise stale_error(self, value)
             return value
         if type(value) is tuple:
@@ -127,7 +164,7 @@ class Node:
 
 
 def make_node(kind: type[Node], edges: tuple, saved: tuple, plan: Plan, shape: Any, dtype: Any) -> Node:
-    node = new(kind)
+    node = kind()
     node.edges = edges
     node.saved = saved
     node.plan = plan
@@ -178,9 +215,9 @@ def shape_at(edge: Node | Output) -> tuple[int, ...]:
     return node.shape[number] if node.outputs > 1 else node.shape
 
 
-def saved_output(data: np.ndarray, ver: list, number: int = 0) -> tuple:
+def saved_output(out: Tensor, number: int = 0) -> tuple:
     """An op's own output as it is saved: bare memory, since the tensor would make a cycle with its node."""
-    return data, ver, number
+    return out._data, cell_of(out), number
 
 
 def restore_output(node: Node, saved: tuple) -> Tensor:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 from typing import Any
 
 import numpy as np
 
 from cleargrad.autograd.node import AccumulateGrad, Node, NodePreHook, Output, edge_of, split_edge
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, as_array, wrap
 from cleargrad.errors import error, line_of
 
 AT_ONCE = -sys.maxsize  # the heap key of leaves
@@ -32,54 +32,72 @@ def walk(
     accumulate: bool = True,
 ) -> list[Tensor | None]:
     """Runs the vjps. With `targets`, only what leads to them; without `accumulate`, returns their gradients."""
-    arrived: dict[Node, Any] = {}
     waiting = count_consumers(roots)
     wanted = None if targets is None else leads_to(waiting, targets)
+    goals = () if targets is None or accumulate else {split_edge(edge_of(target)) for target in targets}
     captured: dict[tuple[Node, int], Tensor] = {}
-    capture = set() if targets is None or accumulate else {split_edge(edge_of(t)) for t in targets}
-    capture_nodes = {node for node, _ in capture}
-
-    ready: list[tuple[int, int, Node]] = []
+    arrived: dict[Node, Any] = {}
+    ready: list[tuple[int, int, Node]] = []  # a heap
     for root, grad in zip(roots, grads, strict=True):
-        edge = edge_of(root)
-        deliver(arrived, edge, grad)
-        node = edge.node if type(edge) is Output else edge
+        node, number = split_edge(edge_of(root))
+        deliver(arrived, node, number, grad)
         if waiting[node] == 0:
             waiting[node] = -1  # queued; two roots may share a node
             heappush(ready, (heap_key(node), id(node), node))
 
+    plain = not create_graph and mode.recorder is None
     before = mode.set(grad=create_graph)
     try:
-        while ready:
-            node = heappop(ready)[2]
+        following = None  # a node that just became ready, when it is the only one
+        while ready or following is not None:
+            if following is None:
+                node = heappop(ready)[2]
+            elif ready:
+                node = heappushpop(ready, (heap_key(following), id(following), following))[2]
+            else:
+                node = following
+            following = None
             grad = arrived.pop(node, None)
-            if grad is not None and (node.prehooks or node.keepers):
-                grad = run_prehooks(node, grad)
-            if node in capture_nodes and grad is not None:
-                keep_captured(captured, capture, node, grad)
+            if grad is not None:
+                if node.prehooks or node.keepers:
+                    grad = run_prehooks(node, grad)
+                if goals:
+                    keep_captured(captured, goals, node, grad)
             if type(node) is AccumulateGrad:
                 if accumulate and grad is not None and (wanted is None or wanted[node]):
                     add_to_leaf(node, grad, create_graph)
+                grad = None
                 continue
-            if wanted is not None and not any(e is not None and wanted[split_edge(e)[0]] for e in node.edges):
-                grad = None  # nothing beyond this node is asked for
-            if grad is None:
-                pulled = [None] * len(node.edges)
+            edges = node.edges
+            if grad is None or (wanted is not None and not leads_on(node, wanted)):
+                pulled = (None,) * len(edges)
             else:
                 pulled = pull(node, grad, wanted)
                 if not retain_graph:
                     node.free()
-            for edge, part in zip(node.edges, pulled, strict=False):
+            for edge, part in zip(edges, pulled, strict=False):
                 if edge is None:
                     continue
+                number = 0
+                if type(edge) is Output:
+                    edge, number = edge.node, edge.number
                 if part is not None:
-                    deliver(arrived, edge, part)
-                after = edge.node if type(edge) is Output else edge
-                left = waiting[after] - 1
-                waiting[after] = left
+                    data = part._data
+                    if edge.outputs > 1 or data.dtype is not edge.dtype or data.shape != edge.shape:
+                        deliver(arrived, edge, number, part)
+                    elif edge not in arrived:
+                        arrived[edge] = part
+                    elif plain:
+                        arrived[edge] = wrap(as_array(arrived[edge]._data + data))
+                    else:
+                        arrived[edge] = arrived[edge] + part
+                left = waiting[edge] - 1
+                waiting[edge] = left
                 if left == 0:
-                    heappush(ready, (heap_key(after), id(after), after))
-            part = pulled = grad = None  # a gradient nobody else holds may become a leaf's .grad as it is
+                    if following is not None:
+                        heappush(ready, (heap_key(following), id(following), following))
+                    following = edge
+            edge = part = pulled = data = grad = None  # so that a gradient nobody else holds is seen as such
     finally:
         mode.set(**before)
     if targets is None:
@@ -124,12 +142,13 @@ def leads_to(reached: dict[Node, int], targets: Sequence[Tensor]) -> dict[Node, 
     return wanted
 
 
-def deliver(arrived: dict[Node, Any], edge: Node | Output, grad: Tensor) -> None:
+def leads_on(node: Node, wanted: dict[Node, bool]) -> bool:
+    """Whether anything beyond this node is asked for."""
+    return any(edge is not None and wanted[split_edge(edge)[0]] for edge in node.edges)
+
+
+def deliver(arrived: dict[Node, Any], node: Node, number: int, grad: Tensor) -> None:
     """Adds a gradient to what has arrived at an output, in that output's own shape and dtype."""
-    if type(edge) is Output:
-        node, number = edge.node, edge.number
-    else:
-        node, number = edge, 0  # type: ignore[assignment]
     several = node.outputs > 1
     shape, dtype = (node.shape[number], node.dtype[number]) if several else (node.shape, node.dtype)
     data = grad._data
@@ -157,6 +176,8 @@ def match_dtype(grad: Tensor, dtype: np.dtype) -> Tensor:
 
 def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list:
     """A node's vjp with everything around it: missing gradients of outputs, hooks, anomaly checks."""
+    if wanted is None and node.outputs == 1 and not node.posthooks and not mode.anomaly:
+        return node.pull(grad)
     if node.outputs > 1:
         grad = [zeros(node, k) if part is None else part for k, part in enumerate(grad)]
     mask = None
@@ -208,13 +229,10 @@ def checked_hook_result(result: Any, grad: Tensor) -> Tensor:
     return result
 
 
-def keep_captured(captured: dict, capture: set, node: Node, grad: Any) -> None:
-    if node.outputs > 1:
-        for number, part in enumerate(grad):
-            if part is not None and (node, number) in capture:
-                captured[node, number] = part
-    else:
-        captured[node, 0] = grad
+def keep_captured(captured: dict, goals: Any, node: Node, grad: Any) -> None:
+    for number, part in enumerate(grad if node.outputs > 1 else [grad]):
+        if part is not None and (node, number) in goals:
+            captured[node, number] = part
 
 
 def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:

@@ -103,6 +103,22 @@ def primitive(name: str, operands: int) -> Callable[..., Expr]:
     return build
 
 
+def substitute(tree: Expr, args: tuple) -> Expr:
+    """The expression with its variables replaced, by position."""
+    done: dict[int, object] = {}
+
+    def visit(node: object) -> object:
+        if isinstance(node, Var):
+            return args[node.position]
+        if not isinstance(node, Expr):
+            return node
+        if id(node) not in done:
+            done[id(node)] = Expr(node.primitive, tuple(visit(arg) for arg in node.args))
+        return done[id(node)]
+
+    return visit(tree)  # type: ignore[return-value]
+
+
 def trace(formula: Callable[..., Expr]) -> tuple[Expr, tuple[str, ...]]:
     """The tree behind a formula, and the names of its operands in order."""
     names = tuple(inspect.signature(formula).parameters)
@@ -137,6 +153,27 @@ logical_not, bit_not = (primitive(name, 1) for name in ("logical_not", "bit_not"
 conj, real, imag, angle = (primitive(name, 1) for name in ("conj", "real", "imag", "angle"))
 identity = primitive("identity", 1)
 where = primitive("where", 3)
+keep = primitive("keep", 2)  # keep(x, condition) is x where the condition holds, else 0
 
-# Functions that NumPy lacks; codegen/special.py holds them.
-erf, erfc, erfinv, lgamma, digamma = (primitive(n, 1) for n in ("erf", "erfc", "erfinv", "lgamma", "digamma"))
+trunc_divide = primitive("trunc_divide", 2)
+
+# Functions that NumPy lacks; codegen/special.py and codegen/special_more.py hold them under these names.
+SPECIAL = {
+    1: (
+        "erf", "erfc", "erfcx", "erfinv", "ndtr", "ndtri", "log_ndtr", "lgamma", "digamma", "trigamma",
+        "i0", "i0e", "i1", "i1e", "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
+        "scaled_modified_bessel_k1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0",
+        "airy_ai",
+    ),
+    2: (
+        "zeta", "igamma", "igammac", "chebyshev_polynomial_t", "chebyshev_polynomial_u",
+        "chebyshev_polynomial_v", "chebyshev_polynomial_w", "shifted_chebyshev_polynomial_t",
+        "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w",
+        "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+    ),
+}  # fmt: skip
+special: dict[str, Callable[..., Expr]] = {
+    name: primitive(name, operands) for operands, names in SPECIAL.items() for name in names
+}
+erf, erfc, erfcx, erfinv = (special[name] for name in ("erf", "erfc", "erfcx", "erfinv"))
+lgamma, digamma = special["lgamma"], special["digamma"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from cleargrad.codegen import expr
 from cleargrad.codegen.expr import Expr, Var
+from cleargrad.errors import error
 
 
 def sigmoid(x):
@@ -25,13 +26,68 @@ def rsqrt(x):
     return 1 / np.sqrt(x)
 
 
+def sign(x):
+    # np.sign would keep NaN, for which PyTorch says 0, and does not know booleans.
+    kind = x.dtype.kind
+    if kind == "b":
+        return x
+    return np.sign(x) if kind == "c" else np.greater(x, 0).astype(x.dtype) - np.less(x, 0)
+
+
+def is_whole(x) -> bool:
+    return x.dtype.kind in "iu"
+
+
+def rounding(ufunc: np.ufunc) -> Callable:
+    """Integers are round already; NumPy would take some of them through float64."""
+
+    def call(x):
+        return x.copy() if is_whole(x) else ufunc(x)
+
+    return call
+
+
+def dividing(ufunc: Callable) -> Callable:
+    """Integers cannot be divided by zero: an error in PyTorch, a silent zero in NumPy."""
+
+    def call(x, y):
+        if is_whole(x) and not np.all(y):
+            raise error(RuntimeError, ufunc.__name__, "ZeroDivisionError: integer division by zero")
+        return ufunc(x, y)
+
+    return call
+
+
+def trunc_divide(x, y):
+    if is_whole(x):
+        return np.floor_divide(x - np.fmod(x, y), y)
+    return np.trunc(np.true_divide(x, y))
+
+
+def power(x, y):
+    """x ** y; of integers to negative powers only 1 and -1 leave something, as in PyTorch."""
+    if not is_whole(x) or not np.any(np.less(y, 0)):
+        return np.power(x, y)
+    result = np.power(x, np.maximum(y, 0))
+    turned = np.where(x == -1, 1 - 2 * (y % 2), x == 1)
+    return np.where(np.less(y, 0), turned, result)
+
+
+def keep(x, condition):
+    if x.shape != condition.shape:
+        return np.where(condition, x, x.dtype.type(0))
+    result = x.copy()
+    np.putmask(result, ~condition, 0)  # np.where takes twice the time on small arrays
+    return result
+
+
 def special(name: str) -> Callable:
-    """A function of codegen/special.py, loaded when it is first called."""
+    """A function of codegen/special.py or special_more.py, loaded when it is first called."""
 
     def call(*arrays):
-        from cleargrad.codegen import special as functions
+        from cleargrad.codegen import special, special_more
 
-        function = getattr(functions, name)
+        function = getattr(special, name, None) or getattr(special_more, name)
         return function(*arrays)
 
     return call
@@ -42,10 +98,11 @@ NUMPY: dict[str, Callable] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.true_divide,
-    "power": np.power,
-    "fmod": np.fmod,
-    "remainder": np.remainder,
-    "floor_divide": np.floor_divide,
+    "power": power,
+    "fmod": dividing(np.fmod),
+    "remainder": dividing(np.remainder),
+    "floor_divide": dividing(np.floor_divide),
+    "trunc_divide": dividing(trunc_divide),
     "minimum": np.minimum,
     "maximum": np.maximum,
     "atan2": np.arctan2,
@@ -63,6 +120,7 @@ NUMPY: dict[str, Callable] = {
     "bit_not": np.invert,
     "neg": np.negative,
     "abs": np.absolute,
+    "sign": sign,
     "sigmoid": sigmoid,
     "rsqrt": rsqrt,
     "asin": np.arcsin,
@@ -71,13 +129,17 @@ NUMPY: dict[str, Callable] = {
     "asinh": np.arcsinh,
     "acosh": np.arccosh,
     "atanh": np.arctanh,
-    "round": np.rint,
+    "round": rounding(np.rint),
+    "floor": rounding(np.floor),
+    "ceil": rounding(np.ceil),
+    "trunc": rounding(np.trunc),
     "identity": np.positive,
+    "keep": keep,
     "real": np.real,
     "imag": np.imag,
     "angle": np.angle,
 }
-for _name in ("erf", "erfc", "erfinv", "lgamma", "digamma"):
+for _name in expr.special:
     NUMPY[_name] = special(_name)
 for _name in expr.PRIMITIVES:
     # Everything not listed above carries NumPy's own name.
@@ -100,7 +162,7 @@ def _compile(tree: Expr, operands: int) -> Callable:
     Constants are default arguments, so that `specialise` can give them a type.
     """
     names: dict[int, str] = {}
-    scope: dict[str, object] = {}
+    scope: dict[str, object] = {"__name__": __name__}  # NumPy's warnings are filtered by module
     lines: list[str] = []
     constants: list[float] = []
 

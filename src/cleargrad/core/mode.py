@@ -1,7 +1,7 @@
 """What holds for the current thread: whether gradients are recorded, and who else wants to see every op.
 
-The door of an op reads one word, `mode.how`, on every call; everything unusual hides behind its third value.
-Read next: core/tensor.py.
+The door of an op reads one word on every call, `gate.how or mode.how`: NO_GRAD, GRAD, or SPECIAL, behind which
+everything unusual hides. Read next: core/tensor.py.
 """
 
 from __future__ import annotations
@@ -9,6 +9,17 @@ from __future__ import annotations
 import threading
 
 NO_GRAD, GRAD, SPECIAL = 0, 1, 2
+
+
+class Gate:
+    """A shortcut around the slow look-up of a thread's own mode: GRAD while every thread is in that mode, else 0."""
+
+    __slots__ = ("how",)
+
+
+gate = Gate()
+gate.how = GRAD
+_elsewhere: set[int] = set()  # threads that are in another mode
 
 
 class Mode(threading.local):
@@ -32,6 +43,8 @@ class Mode(threading.local):
             self.how = SPECIAL
         else:
             self.how = GRAD if self.grad else NO_GRAD
+        (_elsewhere.discard if self.how == GRAD else _elsewhere.add)(threading.get_ident())
+        gate.how = 0 if _elsewhere else GRAD
         return before
 
 

@@ -8,7 +8,7 @@ Fields:
   _edge   None when no gradient is needed, else the Node (or Output of a Node) that receives it
   grad    the accumulated gradient of a leaf
   _ver    the version cell of the memory, shared by all views: [tick of the last change, number of changes,
-          place of the last change]; a list because it is the cheapest cell that can be shared
+          place of the last change]; None until somebody else looks into the memory or it changes (see `cell_of`)
   _base   for a view, the tensor it looks into; then _seen is the tick at which _edge was right, and _caution
           is None or the reason why the view may not be written through while gradients are recorded
 """
@@ -51,7 +51,7 @@ class Tensor:
     def bump(self) -> None:
         """Notes that the memory changed, and where in the user's program."""
         frame = user_frame(sys._getframe(1))
-        cell = self._ver
+        cell = cell_of(self)
         cell[0] = tick()
         cell[1] += 1
         cell[2] = None if frame is None else (frame.f_code, frame.f_lasti)
@@ -63,9 +63,17 @@ def wrap(data: np.ndarray, edge=None) -> Tensor:
     tensor._data = data
     tensor._edge = edge
     tensor._grad = None
-    tensor._ver = [0, 0, None]
+    tensor._ver = None
     tensor._base = None
     return tensor
+
+
+def cell_of(tensor: Tensor) -> list:
+    """The version cell, made when it is first needed: most tensors are never written and never viewed."""
+    cell = tensor._ver
+    if cell is None:
+        cell = tensor._ver = [0, 0, None]
+    return cell
 
 
 def wrap_view(data: np.ndarray, source: Tensor, edge=None, caution: str | None = None) -> Tensor:
@@ -74,7 +82,7 @@ def wrap_view(data: np.ndarray, source: Tensor, edge=None, caution: str | None =
     tensor._data = data
     tensor._edge = edge
     tensor._grad = None
-    tensor._ver = cell = source._ver
+    tensor._ver = cell = cell_of(source)
     base = source._base
     tensor._base = source if base is None else base
     tensor._seen = cell[0]

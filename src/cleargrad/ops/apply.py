@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import Output, edge_of, make_node, pack, saved_output
+from cleargrad.codegen.expr import Expr, substitute
 from cleargrad.core.mode import SPECIAL, mode
 from cleargrad.core.tensor import Tensor, as_array, wrap, wrap_view
 from cleargrad.errors import error, user_frame
@@ -48,6 +49,8 @@ def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     try:
         result = op.run(*arrays, **attrs)
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
+        if any(isinstance(x, Expr) for x in operands) and isinstance(op.lower, Expr):
+            return substitute(op.lower, operands)  # a vjp is being traced
         check_operands(op, operands)
         op.spec(*operands, **attrs)  # raises the error in our words, when it knows better than NumPy
         raise
@@ -98,11 +101,11 @@ def tie(op: Op, operands: tuple, attrs: dict, edges: tuple, shape: Any, dtype: A
     """A node of the op with the values its plan asks for."""
     plan = op.plan(tuple([edge is not None for edge in edges]))
     saved: tuple = ()
-    if plan.take is not None:
+    if plan.keeps_operands or plan.keeps_output:
         scope = operands
         if plan.keeps_output:
-            scope = (*operands, *[saved_output(out._data, out._ver, k) for k, out in enumerate(outputs)])
-        saved = plan.take(scope)
+            scope = (*operands, *[saved_output(out, k) for k, out in enumerate(outputs)])
+        saved = tuple([value if keep else None for value, keep in zip(scope, plan.keeps, strict=False)])
         if mode.saved_hooks:
             saved = pack(saved)
     node = make_node(op.node, edges, saved, plan, shape, dtype)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from cleargrad.autograd.node import edge_of
 from cleargrad.codegen import expr, numpy_reading
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW, OF_NUMPY
-from cleargrad.core.mode import SPECIAL, mode
+from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, broadcast, reduced
 from cleargrad.core.tensor import Tensor, new, tick, wrap
 from cleargrad.errors import PACKAGE, error, user_frame
@@ -58,21 +60,25 @@ def elementwise(
     aliases: tuple[str, ...] = (),
     node: str | None = None,
     public: bool = True,
+    check: Callable | None = None,
     reference: Callable | None = None,
 ) -> Callable:
     """An op that applies a scalar formula to broadcast operands.
 
-    `result` is the dtype rule: "same" (the promoted type), "float" (integers become the default float) or
-    "bool". Operands may be Python numbers.
+    `result` is the dtype rule: "same" (the promoted type), "float" (integers become the default float), "real"
+    (the parts' type of complex numbers) or "bool". Operands may be Python numbers. `check(*operands)` refuses
+    mixtures of dtypes that promotion alone would allow.
     """
     tree, names = expr.trace(formula)
     kernel = numpy_reading.read(tree, len(names))
     # One primitive rounds once by itself; a longer formula over narrow floats runs in float32.
-    spec, run = _elementwise_rules(name, names, kernel, result, accepts)
+    spec, run = _elementwise_rules(name, names, kernel, result, accepts, check)
     the_op = register(
         Op(name, spec, run, vjp, tree, samples, names, (), node=node_class(node or name)),
     )
     make = {1: unary_door, 2: binary_door}.get(len(names), many_door)
+    if dtypes.FLOAT not in accepts:
+        make = many_door  # the flat doors know floats only
     door = make(the_op, kernel)
 
     def write(self: Tensor, *others: Any) -> Tensor:
@@ -80,23 +86,30 @@ def elementwise(
 
     door.inplace = write  # type: ignore[attr-defined]
     if public:
+        published = door if make is unary_door else with_out(door, name)
         for public_name in (name, *aliases):
             writer = write if inplace else None
             registry.FACES.append(
-                Face(public_name, door, spaces, method, writer, the_op, samples, vjp, True, reference)
+                Face(public_name, published, spaces, method, writer, the_op, samples, vjp, True, reference)
             )
     return door
 
 
-def _elementwise_rules(name: str, names: tuple, kernel: Callable, result: str, accepts: tuple):
+def _elementwise_rules(
+    name: str, names: tuple, kernel: Callable, result: str, accepts: tuple, check: Callable | None
+):
     def types(operands: tuple) -> tuple[dtypes.dtype, dtypes.dtype]:
         """The dtype to compute in and the dtype of the result."""
         common = promoted(name, names, operands)
+        if check is not None:
+            check(*operands)
         if common.category not in accepts:
             raise error(RuntimeError, name, f"not implemented for {common}", **dict(zip(names, operands)))
         if result == "float" and common.category < dtypes.FLOAT:
             common = dtypes.get_default_dtype()
-        return common, dtypes.bool_ if result == "bool" else common
+        if result == "bool":
+            return common, dtypes.bool_
+        return common, common.to_real() if result == "real" else common
 
     def spec(*operands: Any) -> Spec:
         shapes = [x._data.shape for x in operands if isinstance(x, Tensor)]
@@ -141,14 +154,20 @@ def promoted(op: str, names: tuple[str, ...], operands: tuple) -> dtypes.dtype:
     return dtypes.result_dtype(*ranks)
 
 
-def _place(frame) -> tuple | None:
-    """The user's place, from the caller's frame: usually that frame itself."""
+class _Seen:
+    """The user code a node was last recorded from; most ops come from the same function as the one before."""
+
+    code: CodeType | None = None
+
+
+def place_of(frame: FrameType) -> tuple | None:
+    """The user's place, from the frame that called a door: usually that frame itself."""
     code = frame.f_code
-    if code.co_filename.startswith(PACKAGE):
-        frame = user_frame(frame)
-        if frame is None:
-            return None
-        code = frame.f_code
+    if code is not _Seen.code:
+        if code.co_filename.startswith(PACKAGE):
+            found = user_frame(frame)
+            return None if found is None else (found.f_code, found.f_lasti)
+        _Seen.code = code
     return code, frame.f_lasti
 
 
@@ -159,12 +178,12 @@ def _place(frame) -> tuple | None:
 def unary_door(op: Op, kernel: Callable) -> Callable:
     kind_of_node, wants_grad = op.node, op.vjp is not NO_GRAD
     plan = op.plan((True,)) if wants_grad else None
-    take = plan.take if plan else None
+    keeps_input = bool(plan and plan.keeps_operands)
     keeps_output = bool(plan and plan.keeps_output)
     kernel32, kernel64 = (numpy_reading.specialise(kernel, kind) for kind in (F32, F64))
 
     def door(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        how = mode.how
+        how = gate.how or mode.how
         if how == SPECIAL or out is not None or not isinstance(input, Tensor):
             result = call(op, (input,), {})
             return result if out is None else write_out(out, result, op.name)
@@ -180,42 +199,49 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
             value = np.asarray(value)
         tensor = new(Tensor)
         tensor._data = value
-        tensor._edge = None
-        tensor._grad = None
-        tensor._ver = version = [0, 0, None]
-        tensor._base = None
+        tensor._grad = tensor._ver = tensor._base = None
         if how and wants_grad:
             edge = input._edge if input._base is None else edge_of(input)
             if edge is not None:
-                tensor._edge = node = new(kind_of_node)
+                tensor._edge = node = kind_of_node()
                 node.edges = (edge,)
                 node.plan = plan
                 node.shape = value.shape
                 node.dtype = kind
                 node.tick = tick()
-                node.attrs = None
-                if take is None:
-                    node.saved = ()
-                    node.place = None
+                if keeps_output:
+                    tensor._ver = cell = [0, 0, None]
+                    node.saved = (input if keeps_input else None, (value, cell, 0))
+                elif keeps_input:
+                    node.saved = (input,)
                 else:
-                    node.saved = take((input, (value, version, 0))) if keeps_output else (input,)
-                    node.place = _place(getframe(1))
+                    node.saved = ()
+                    node.place = node.attrs = None
+                    return tensor
+                node.attrs = None
+                node.place = place_of(getframe(1))
+                return tensor
+        tensor._edge = None
         return tensor
 
     return label(door, op)
 
 
-def binary_door(op: Op, kernel: Callable) -> Callable:
+def binary_door(
+    op: Op, kernel: Callable, rank: int | None = None, otherwise: Callable | None = None
+) -> Callable:
+    """With `rank`, the kernel is for tensors of that rank alone, and `otherwise` takes the rest."""
     kind_of_node, wants_grad = op.node, op.vjp is not NO_GRAD
     if wants_grad:
         plan_left, plan_right, plan_both = map(op.plan, ((True, False), (False, True), (True, True)))
     kernel32, kernel64 = (numpy_reading.specialise(kernel, kind) for kind in (F32, F64))
+    if otherwise is None:
+        otherwise = partial(call_two, op)
 
-    def door(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
-        how = mode.how
-        if how == SPECIAL or out is not None or not isinstance(input, Tensor):
-            result = call(op, (input, other), {})
-            return result if out is None else write_out(out, result, op.name)
+    def door(input: Tensor, other: Any) -> Tensor:
+        how = gate.how or mode.how
+        if how == SPECIAL or not isinstance(input, Tensor):
+            return otherwise(input, other)
         left = input._data
         kind = left.dtype
         if isinstance(other, Tensor):
@@ -223,24 +249,23 @@ def binary_door(op: Op, kernel: Callable) -> Callable:
             fits = right.dtype is kind
         else:
             right = other
-            fits = type(other) is float or type(other) is int
+            fits = rank is None and (type(other) is float or type(other) is int)
         try:
+            if rank is not None and (not fits or left.ndim != rank or right.ndim != rank):
+                return otherwise(input, other)
             if kind is F32 and fits:
                 value = kernel32(left, right)
             elif kind is F64 and fits:
                 value = kernel64(left, right)
             else:
-                return call(op, (input, other), {})
+                return otherwise(input, other)
         except (ValueError, OverflowError):
-            return call(op, (input, other), {})
+            return otherwise(input, other)
         if type(value) is not ndarray:
             value = np.asarray(value)
         tensor = new(Tensor)
         tensor._data = value
-        tensor._edge = None
-        tensor._grad = None
-        tensor._ver = version = [0, 0, None]
-        tensor._base = None
+        tensor._grad = tensor._ver = tensor._base = None
         if how and wants_grad:
             edge = input._edge if input._base is None else edge_of(input)
             if right is other:
@@ -249,36 +274,44 @@ def binary_door(op: Op, kernel: Callable) -> Callable:
                 second = other._edge if other._base is None else edge_of(other)
             if edge is None:
                 if second is None:
+                    tensor._edge = None
                     return tensor
                 plan = plan_right
             else:
                 plan = plan_left if second is None else plan_both
-            tensor._edge = node = new(kind_of_node)
+            tensor._edge = node = kind_of_node()
             node.edges = (edge, second)
             node.plan = plan
             node.shape = value.shape
             node.dtype = kind
             node.tick = tick()
             node.attrs = None
-            take = plan.take
-            if take is None:
+            keeps, keeps_operands, keeps_output, _ = plan
+            if keeps_operands or keeps_output:
+                first = input if keeps[0] else None
+                if keeps_output:
+                    tensor._ver = cell = [0, 0, None]
+                    node.saved = (first, other if keeps[1] else None, (value, cell, 0))
+                else:
+                    node.saved = (first, other if keeps[1] else None)
+                node.place = place_of(getframe(1))
+            else:
                 node.saved = ()
                 node.place = None
-            else:
-                if plan.keeps_output:
-                    node.saved = take((input, other, (value, version, 0)))
-                else:
-                    node.saved = take((input, other))
-                node.place = _place(getframe(1))
+            return tensor
+        tensor._edge = None
         return tensor
 
     return label(door, op)
 
 
+def call_two(op: Op, input: Any, other: Any) -> Tensor:
+    return call(op, (input, other), {})
+
+
 def many_door(op: Op, kernel: Callable) -> Callable:
-    def door(*operands: Any, out: Tensor | None = None) -> Tensor:
-        result = call(op, operands, {})
-        return result if out is None else write_out(out, result, op.name)
+    def door(*operands: Any) -> Tensor:
+        return call(op, operands, {})
 
     return label(door, op)
 
@@ -304,13 +337,15 @@ def reduction(
     result: str = "same",
     accepts: tuple[int, ...] = ANY,
     node: str | None = None,
+    join: Callable | None = None,
 ) -> Callable:
     """An op `(x, *, dim, keepdim)` that joins elements along the dimensions of the tuple `dim`.
 
-    `result` is "same", "sum" (booleans and integers become int64) or "bool".
+    `result` is "same", "sum" (booleans and integers become int64) or "bool". `join` stands in for the NumPy
+    reduction of `combine` when there is a better one.
     """
     tree, _ = expr.trace(combine)
-    join = numpy_reading.NUMPY[tree.primitive].reduce  # type: ignore[attr-defined]
+    join = join or numpy_reading.NUMPY[tree.primitive].reduce  # type: ignore[attr-defined]
 
     def final(kind: dtypes.dtype) -> dtypes.dtype:
         if kind.category not in accepts:
@@ -463,8 +498,9 @@ def with_out(function: Callable, name: str) -> Callable:
     """Adds PyTorch's `out=` to a function."""
 
     def published(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        return result if out is None else write_out(out, result, name)
+        if out is None:
+            return function(*args, **kwargs)
+        return write_out(out, function(*args, **kwargs), name)
 
     published.__name__ = published.__qualname__ = function.__name__
     published.__doc__ = function.__doc__

@@ -56,7 +56,7 @@ def keep_old_value(op: Op, operands: tuple, edges: tuple) -> tuple:
     """When the vjp needs what is about to be overwritten, it gets a copy."""
     target = operands[0]
     plan = op.plan(tuple(edge is not None for edge in edges))
-    if plan.take is None or not any(x is target for x in plan.take((*operands, *[None] * op.outputs))):
+    if not any(keep and x is target for x, keep in zip(operands, plan.keeps, strict=False)):
         return operands
     copy = wrap(target._data.copy(), edges[0])
     return tuple(copy if x is target else x for x in operands)

@@ -1,21 +1,44 @@
-"""Matrix products.
+"""Matrix products: mm, bmm, matmul, the forms that add to a tensor (addmm and its kin), and linear layers.
 
-Read next: ops/linear_algebra.py.
+Every product is one BLAS call on the last two dimensions. float16 and bfloat16 multiply in float32 and round
+once. Read next: ops/contractions.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from cleargrad.core.dtype import NARROW, OF_NUMPY
+from cleargrad.core.mode import SPECIAL, mode
 from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, binary_door, face, opaque
-from cleargrad.ops.samples import Fails, Sample, real
-from cleargrad.ops.views import check_tensor
+from cleargrad.ops.declare import F32, binary_door, composite, face, opaque
+from cleargrad.ops.pointwise import check_alpha, conj
+from cleargrad.ops.samples import Fails, Sample, real, whole
+from cleargrad.ops.views import check_tensor, link_view, swap_dims
+
+_swap = swap_dims.op  # type: ignore[attr-defined]
+_swap_plan, _last_two = _swap.plan((True,)), {"dim0": -2, "dim1": -1}
+
+
+def transposed(x: Tensor) -> Tensor:
+    """The last two dimensions swapped: `transpose(-2, -1)` without its checks."""
+    how = mode.how
+    if how == SPECIAL:
+        return swap_dims(x, dim0=-2, dim1=-1)
+    return link_view(x._data.swapaxes(-2, -1), x, how, _swap.node, _swap_plan, _last_two)
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """The (conjugate) transpose of the last two dimensions."""
+    return conj(transposed(x))
+
+
+# Two operands ----------------------------------------------------------------------------------------------
 
 
 def matmul_samples() -> Iterator[Sample]:
@@ -25,56 +48,379 @@ def matmul_samples() -> Iterator[Sample]:
     yield Sample(real(4), real(4, 2, seed=1))
     yield Sample(real(2, 3, 4), real(2, 4, 5, seed=1))
     yield Sample(real(2, 1, 3, 4), real(5, 4, 2, seed=1))
+    yield Sample(real(2, 3, 4), real(4, 2, seed=1))
     yield Sample(real(2, 3, 4), real(4, seed=1))
     yield Sample(real(3, 0), real(0, 2, seed=1))
+    yield Sample(whole(3, 4), whole(4, 2))
     yield Fails(RuntimeError, real(3, 4), real(3, 4))
     yield Fails(RuntimeError, real(), real(3))
+    yield Fails(RuntimeError, real(3, 4), whole(4, 2))
+    yield Fails(TypeError, real(3, 4), None)
 
 
-def matmul_spec(x: Tensor, y: Tensor) -> Spec:
+def check_dtypes(op: str, x: Tensor, *others: Tensor) -> None:
+    """Products do not promote: all operands have one dtype, and it is not bool."""
+    if any(y._data.dtype != x._data.dtype for y in others):
+        facts = {f"operand {k}": y for k, y in enumerate((x, *others))}
+        raise error(RuntimeError, op, "expected all operands to have the same dtype", **facts)
+    if x._data.dtype.kind == "b":
+        raise error(NotImplementedError, op, "not implemented for torch.bool", input=x)
+
+
+def check_ranks(op: str, ranks: tuple[int, ...], *operands: Tensor) -> None:
+    for x, rank in zip(operands, ranks, strict=True):
+        check_tensor(op, x)
+        if x._data.ndim != rank:
+            rule = f"expected operands with {' and '.join(map(str, ranks))} dimensions"
+            raise error(RuntimeError, op, rule, **{f"operand {k}": y for k, y in enumerate(operands)})
+
+
+def product_shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
+    """The shape of `x @ y`, by the rules of matmul."""
     a, b = x._data.shape, y._data.shape
-    if x._data.dtype != y._data.dtype:
-        raise error(RuntimeError, "matmul", "expected both operands to have the same dtype", input=x, other=y)
     if not a or not b:
-        raise error(RuntimeError, "matmul", "both arguments need to be at least 1D", input=x, other=y)
+        raise error(RuntimeError, op, "both arguments need to be at least 1D", input=x, other=y)
     if a[-1] != b[max(len(b) - 2, 0)]:
         rule = "the last dimension of `input` must equal the second-to-last of `other`"
-        raise error(RuntimeError, "matmul", rule, input=x, other=y)
-    batch = broadcast("matmul", a[:-2], b[:-2])
-    return Spec((*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ())), OF_NUMPY[x._data.dtype])
+        raise error(RuntimeError, op, rule, input=x, other=y)
+    return (*broadcast(op, a[:-2], b[:-2]), *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
-def run_matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if x.dtype is not y.dtype and x.dtype != y.dtype:
-        raise TypeError("operands differ in dtype")
-    if x.dtype in NARROW:
-        return np.matmul(x.astype(F32), y.astype(F32)).astype(x.dtype)
+def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """np.matmul; many matrices by one are a single product of a tall matrix."""
+    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous:
+        return x.reshape(-1, x.shape[-1]).dot(y).reshape(*x.shape[:-1], y.shape[-1])
     return np.matmul(x, y)
 
 
-VJP = (lambda g, y: g @ y.transpose(-2, -1), lambda g, x: x.transpose(-2, -1) @ g)
-bmm_op = opaque("bmm", spec=matmul_spec, run=run_matmul, vjp=VJP, samples=matmul_samples, spec_first=False)
-mm_op = opaque("mm", spec=matmul_spec, run=run_matmul, vjp=VJP, samples=matmul_samples, spec_first=False)
-# Small products are frequent; the flat door and `dot` cost half of the general door and np.matmul.
-mm_op = binary_door(mm_op.op, np.ndarray.dot)  # type: ignore[attr-defined]
+def run_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    kind = x.dtype
+    if kind != y.dtype or kind.kind == "b":
+        raise TypeError("operands differ in dtype")  # the spec says it in our words
+    if kind in NARROW:
+        return multiply(x.astype(F32), y.astype(F32)).astype(kind)
+    return multiply(x, y)
 
 
-@face(mm_op, method=True, out=True)
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """The matrix product of the last two dimensions; earlier ones are batches and broadcast."""
-    try:
-        a, b = input._data.ndim, other._data.ndim
-    except AttributeError:
-        check_tensor("matmul", input)
-        check_tensor("matmul", other, "other")
-        raise
+def product(name: str, kernel: Callable, ranks: tuple[int, int] | None, vjp: tuple) -> Callable:
+    """A product of two operands, behind the flat door: small ones are frequent."""
+
+    def spec(x: Tensor, y: Tensor) -> Spec:
+        if ranks is not None:
+            check_ranks(name, ranks, x, y)
+        check_dtypes(name, x, y)
+        return Spec(product_shape(name, x, y), OF_NUMPY[x._data.dtype])
+
+    door = opaque(name, spec=spec, run=run_product, vjp=vjp, samples=SAMPLES[name], spec_first=False)
+    return binary_door(door.op, kernel)  # type: ignore[attr-defined]
+
+
+def mm_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), real(4, 2, seed=1))
+    yield Sample(real(0, 4), real(4, 2, seed=1))
+    yield Fails(RuntimeError, real(3, 4), real(3, 4))
+    yield Fails(RuntimeError, real(3, 4), real(4))
+
+
+def bmm_samples() -> Iterator[Sample]:
+    yield Sample(real(2, 3, 4), real(2, 4, 2, seed=1))
+    yield Sample(real(2, 3, 0), real(2, 0, 2, seed=1))
+    yield Fails(RuntimeError, real(2, 3, 4), real(1, 4, 2))
+    yield Fails(RuntimeError, real(3, 4), real(4, 2))
+
+
+def mv_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), real(4, seed=1))
+    yield Fails(RuntimeError, real(3, 4), real(3))
+    yield Fails(RuntimeError, real(3, 4), real(4, 1))
+
+
+def dot_samples() -> Iterator[Sample]:
+    yield Sample(real(4), real(4, seed=1))
+    yield Sample(real(0), real(0))
+    yield Fails(RuntimeError, real(3), real(4))
+    yield Fails(RuntimeError, real(3, 3), real(3))
+
+
+SAMPLES = {"mm": mm_samples, "bmm": bmm_samples, "mv": mv_samples, "dot": dot_samples}
+MATRICES = (lambda g, y: g @ adjoint(y), lambda g, x: adjoint(x) @ g)
+
+# `dot` costs half of np.matmul on small matrices and is the same BLAS call.
+mm_op = product("mm", np.ndarray.dot, (2, 2), MATRICES)
+bmm_op = product("bmm", multiply, None, MATRICES)
+mv_op = product("mv", np.ndarray.dot, (2, 1), (lambda g, y: outer(g, conj(y)), lambda g, x: adjoint(x) @ g))
+dot_op = product("dot", np.ndarray.dot, (1, 1), (lambda g, y: g * conj(y), lambda g, x: g * conj(x)))
+
+
+def matmul_of_any_rank(input: Tensor, other: Tensor) -> Tensor:
+    check_tensor("matmul", input)
+    check_tensor("matmul", other, "other")
+    a, b = input._data.ndim, other._data.ndim
     if a == 2 and b == 2:
         return mm_op(input, other)
     if a >= 2 and b >= 2:
         return bmm_op(input, other)
-    matmul_spec(input, other)
-    if a == 1 and b == 1:
-        return (input * other).sum()
-    if a == 1:
-        return matmul(input.unsqueeze(0), other).squeeze(-2)
-    return matmul(input, other.unsqueeze(-1)).squeeze(-1)
+    check_dtypes("matmul", input, other)
+    product_shape("matmul", input, other)
+    if b == 1:
+        if a <= 2:
+            return dot_op(input, other) if a == 1 else mv_op(input, other)
+        return bmm_op(input, other.unsqueeze(-1)).squeeze(-1)
+    return matmul_of_any_rank(input.unsqueeze(0), other).squeeze(-2)
+
+
+# `x @ y` goes straight to the product of two matrices when it is one.
+matmul_door = binary_door(mm_op.op, np.ndarray.dot, 2, matmul_of_any_rank)  # type: ignore[attr-defined]
+matmul_door.__name__ = "matmul"
+matmul_door.__doc__ = "The matrix product of the last two dimensions; earlier ones are batches and broadcast."
+matmul = composite(matmul_samples, method=True, out=True)(matmul_door)
+
+
+@face(mm_op, method=True, out=True)
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices."""
+    check_ranks("mm", (2, 2), input, mat2)
+    return mm_op(input, mat2)
+
+
+@face(bmm_op, method=True, out=True)
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The products of two equally long stacks of matrices."""
+    check_batches("bmm", input, mat2)
+    return bmm_op(input, mat2)
+
+
+def check_batches(op: str, x: Tensor, y: Tensor) -> None:
+    check_ranks(op, (3, 3), x, y)
+    if x._data.shape[0] != y._data.shape[0]:
+        raise error(RuntimeError, op, "expected stacks of the same number of matrices", input=x, other=y)
+
+
+@face(mv_op, method=True, out=True)
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """The product of a matrix and a vector."""
+    check_ranks("mv", (2, 1), input, vec)
+    return mv_op(input, vec)
+
+
+@face(dot_op, method=True, out=True)
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """The sum of the products of two vectors' elements."""
+    check_ranks("dot", (1, 1), input, tensor)
+    return dot_op(input, tensor)
+
+
+@composite(dot_samples, method=True, out=True)
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """The dot product with the first vector conjugated."""
+    check_ranks("vdot", (1, 1), input, other)
+    return dot_op(conj(input), other)
+
+
+def outer_samples() -> Iterator[Sample]:
+    yield Sample(real(3), real(4, seed=1))
+    yield Sample(real(0), real(4, seed=1))
+    yield Fails(RuntimeError, real(3, 1), real(4))
+
+
+@composite(outer_samples, method=True, out=True, aliases=("ger",))
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """The matrix of all products of two vectors' elements."""
+    check_ranks("outer", (1, 1), input, vec2)
+    return input.unsqueeze(-1) * vec2
+
+
+# A product added to a tensor: beta · input + alpha · product -------------------------------------------------
+
+
+def scaled(x: Any, factor: Any) -> Any:
+    return x if factor == 1 else x * factor
+
+
+def add_product(name: str, shape: Callable, samples: Callable, node: str | None = None) -> Callable:
+    """The op `beta · input + alpha · (x @ y)`; `shape` gives the product's shape, or its error."""
+
+    def spec(input: Tensor, x: Tensor, y: Tensor, *, beta: Any, alpha: Any) -> Spec:
+        result = shape(name, x, y)
+        check_dtypes(name, x, y, input)
+        if broadcast(name, input._data.shape, result) != result:
+            raise error(RuntimeError, name, f"`input` cannot be expanded to {result}", input=input)
+        return Spec(result, OF_NUMPY[x._data.dtype])
+
+    def run(input: np.ndarray, x: np.ndarray, y: np.ndarray, *, beta: Any, alpha: Any) -> np.ndarray:
+        kind = input.dtype
+        if kind in NARROW:
+            input, x, y = (array.astype(F32) for array in (input, x, y))
+        value = multiply(x, y)
+        if name == "addbmm":
+            value = value.sum(0, dtype=value.dtype)
+        if alpha != 1:
+            value *= value.dtype.type(alpha)  # a fraction of integers is cut off, as in PyTorch
+        if beta == 1:
+            value += input
+        elif beta != 0:  # zero times NaN would be NaN
+            value += input * value.dtype.type(beta)
+        return value if value.dtype == kind else value.astype(kind)
+
+    vjp = (
+        lambda g, *, beta: scaled(g, beta),
+        lambda g, y, *, alpha, x_shape: scaled(adjoint_left(g, y, x_shape), alpha),
+        lambda g, x, *, alpha: scaled(adjoint(x) @ g, alpha),
+    )
+    return opaque(name, spec=spec, run=run, vjp=vjp, samples=samples, node=node)
+
+
+def adjoint_left(g: Tensor, y: Tensor, x_shape: tuple[int, ...]) -> Tensor:
+    """The gradient of the left factor; beside a vector it is an outer product."""
+    return outer(g, conj(y)) if y._data.ndim == 1 else g @ adjoint(y)
+
+
+def added_samples(input: tuple, x: tuple, y: tuple) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        operands = real(*x, seed=1), real(*y, seed=2)
+        yield Sample(real(*input), *operands)
+        yield Sample(real(*input[1:]), *operands, beta=0.5, alpha=-2.0)
+        yield Sample(real(*input), *operands, beta=0, alpha=0.5)
+        yield Sample(whole(*input), whole(*x), whole(*y), beta=2, alpha=3)
+        yield Fails(RuntimeError, real(*input, 7), *operands)
+        yield Fails(RuntimeError, real(*input), operands[1], operands[0])
+        yield Fails(RuntimeError, whole(*input), *operands)
+
+    return samples
+
+
+def ranked(*ranks: int) -> Callable:
+    def shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
+        check_ranks(op, ranks, x, y)
+        return product_shape(op, x, y)
+
+    return shape
+
+
+def stacked(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
+    check_batches(op, x, y)
+    return product_shape(op, x, y)
+
+
+MM = added_samples((3, 2), (3, 4), (4, 2))
+MV = added_samples((3,), (3, 4), (4,))
+BMM = added_samples((2, 3, 4), (2, 3, 5), (2, 5, 4))
+SUMMED = added_samples((3, 4), (2, 3, 5), (2, 5, 4))
+addmm_op = add_product("addmm", ranked(2, 2), MM)
+addmv_op = add_product("addmv", ranked(2, 1), MV)
+baddbmm_op = add_product("baddbmm", stacked, BMM)
+addbmm_op = add_product("addbmm", lambda op, x, y: stacked(op, x, y)[1:], SUMMED)
+
+
+@face(addmm_op, method=True, inplace=True, out=True)
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta · input + alpha · (mat1 @ mat2); with beta 0 the input's values do not matter."""
+    return addmm_op(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+@face(addmv_op, method=True, inplace=True, out=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta · input + alpha · (mat @ vec)."""
+    return addmv_op(input, mat, vec, beta=beta, alpha=alpha)
+
+
+@face(baddbmm_op, method=True, inplace=True, out=True)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta · input + alpha · (batch1 @ batch2), matrix by matrix."""
+    return baddbmm_op(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+@face(addbmm_op, method=True, inplace=True, out=True)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta · input + alpha · the sum of the products batch1[i] @ batch2[i]."""
+    return addbmm_op(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+def addr_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), real(3, seed=1), real(4, seed=2))
+    yield Sample(real(4), real(3, seed=1), real(4, seed=2), beta=0.5, alpha=-2.0)
+    yield Sample(real(3, 4), real(3, seed=1), real(4, seed=2), beta=0, alpha=0.5)
+    yield Fails(RuntimeError, real(3, 4), real(4), real(3))
+    yield Fails(RuntimeError, whole(3, 4), whole(3), whole(4), beta=0.5)
+
+
+@composite(addr_samples, method=True, inplace=True, out=True)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta · input + alpha · the outer product of two vectors."""
+    check_alpha("addr", beta, input, vec1, vec2)
+    check_alpha("addr", alpha, input, vec1, vec2)
+    result = scaled(outer(vec1, vec2), alpha)
+    if broadcast("addr", input._data.shape, result._data.shape) != result._data.shape:
+        raise error(RuntimeError, "addr", f"`input` cannot be expanded to {tuple(result.shape)}", input=input)
+    return result if beta == 0 else scaled(input, beta) + result
+
+
+# The linear layer ------------------------------------------------------------------------------------------
+
+
+def linear_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), real(2, 4, seed=1), real(2, seed=2))
+    yield Sample(real(3, 4), real(2, 4, seed=1))
+    yield Sample(real(2, 3, 4), real(5, 4, seed=1), real(5, seed=2))
+    yield Sample(real(4), real(2, 4, seed=1), real(2, seed=2))
+    yield Sample(real(4), real(2, 4, seed=1))
+    yield Sample(real(0, 4), real(2, 4, seed=1), real(2, seed=2))
+    yield Fails(RuntimeError, real(3, 4), real(4, 2), real(2))
+    yield Fails(RuntimeError, real(3, 4), real(2, 4), real(3))
+    yield Fails(TypeError, real(3, 4), None)
+
+
+def linear_spec(bias: Tensor, x: Tensor, weight: Tensor) -> Spec:
+    a, w, b = x._data.shape, weight._data.shape, bias._data.shape
+    check_dtypes("linear", x, weight, bias)
+    if len(w) != 2 or not a or a[-1] != w[1]:
+        rule = "the last dimension of `input` must equal the last of `weight`, which is (out, in)"
+        raise error(RuntimeError, "linear", rule, input=x, weight=weight)
+    if broadcast("linear", (*a[:-1], w[0]), b) != (*a[:-1], w[0]):
+        raise error(RuntimeError, "linear", f"`bias` cannot be expanded to {(*a[:-1], w[0])}", bias=bias)
+    return Spec((*a[:-1], w[0]), OF_NUMPY[x._data.dtype])
+
+
+def run_linear(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    kind = x.dtype
+    if not kind == weight.dtype == bias.dtype or weight.ndim != 2 or kind.kind == "b":
+        raise TypeError("operands differ in dtype or rank")  # the spec says it in our words
+    if kind in NARROW:
+        bias, x, weight = (array.astype(F32) for array in (bias, x, weight))
+    rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+    value = rows.dot(weight.T)
+    if x.ndim != 2:
+        value = value.reshape(*x.shape[:-1], weight.shape[0])
+    value += bias
+    return value if kind is value.dtype else value.astype(kind)
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """All dimensions but the last as one."""
+    return x if x._data.ndim == 2 else x.reshape(-1, x._data.shape[-1])
+
+
+linear_op = opaque(
+    "linear",
+    spec=linear_spec,
+    run=run_linear,
+    vjp=(
+        lambda g: g,
+        lambda g, weight: g @ conj(weight),
+        lambda g, x: transposed(rows_of(g)) @ conj(rows_of(x)),
+    ),
+    samples=linear_samples,
+    node="AddmmBackward0",
+    spec_first=False,
+)
+_linear = linear_op.op  # type: ignore[attr-defined]
+
+
+@face(linear_op, spaces=("nn.functional",))
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weightᵀ + bias."""
+    if bias is None:
+        check_tensor("linear", input)
+        check_tensor("linear", weight, "weight")
+        return matmul_door(input, transposed(weight) if weight._data.ndim > 1 else weight)
+    return linear_op(bias, input, weight)

@@ -1,1 +1,245 @@
-"""Normalization."""
+"""Normalisation: layer, RMS, group, batch and instance norm, and the simpler ones made of other ops.
+
+The ops return their statistics (mean and biased variance) beside the result; their gradient is one kernel when it
+will not itself be differentiated or recorded, and else the formula in `gradients`. The kernels are in
+backend/cpu/normalization.py. Read next: ops/dropout.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.modes import no_grad
+from cleargrad.backend.cpu import normalization as kernels
+from cleargrad.backend.cpu.precision import widen
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.dtype import NARROW, OF_NUMPY
+from cleargrad.core.mode import mode
+from cleargrad.core.shape import Spec, count, reduced, sizes_of
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import error
+from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.op import NO_GRAD
+from cleargrad.ops.samples import Fails, Sample, real, whole
+from cleargrad.ops.views import check_tensor
+
+# The formula -----------------------------------------------------------------------------------------------
+
+
+def wide(x: Tensor) -> Tensor:
+    return x.float() if x._data.dtype in NARROW else x
+
+
+def gradients(
+    g: Tensor, x: Tensor, weight: Tensor | None, axes: tuple[int, ...], eps: float, centered: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, weight and bias, where statistics are taken over `axes` and weight broadcasts to x.
+
+    With n = normalised x and h = g · weight:  dx = (h − mean(h) − n · mean(h · n)) / deviation.
+    """
+    g, x = wide(g), wide(x)
+    distance = x - x.mean(axes, keepdim=True) if centered else x
+    scale = ((distance * distance).mean(axes, keepdim=True) + eps).rsqrt()
+    normal = distance * scale
+    h = g if weight is None else g * wide(weight)
+    dx = h - normal * (h * normal).mean(axes, keepdim=True)
+    if centered:
+        dx = dx - h.mean(axes, keepdim=True)
+    return dx * scale, g * normal, g
+
+
+def is_differentiated() -> bool:
+    """Whether the gradient being computed is itself part of a graph, or recorded for the compiler."""
+    return mode.grad or mode.recorder is not None
+
+
+def sums_to(parameter: Tensor | None, grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
+    """A weight's gradient: summed to the shape in which the weight was broadcast, then in its own."""
+    return None if parameter is None else grad.sum_to_size(shape).reshape(parameter._data.shape)
+
+
+def check_dtypes(op: str, x: Tensor, *parameters: Tensor | None) -> None:
+    """Parameters have the input's dtype, or float32 beside a half precision input."""
+    if x.dtype.category != dtypes.FLOAT:
+        raise error(NotImplementedError, op, f"not implemented for {x.dtype}", input=x)
+    for parameter in parameters:
+        if parameter is not None and parameter._data.dtype != x._data.dtype:
+            if x._data.dtype not in NARROW or parameter.dtype is not dtypes.float32:
+                rule = "mixed dtype (CPU): expect parameter to have scalar type of Float"
+                raise error(RuntimeError, op, rule, input=x, parameter=parameter)
+
+
+def statistics_dtype(x: Tensor) -> dtypes.dtype:
+    return dtypes.float32 if x._data.dtype in NARROW else x.dtype
+
+
+def widened(*arrays: np.ndarray | None) -> list:
+    return [None if array is None else widen(array) for array in arrays]
+
+
+# Rows: layer norm and RMS norm -----------------------------------------------------------------------------
+
+
+def rows_spec(x: Tensor, weight: Any, bias: Any, *, rank: int, eps: float, centered: bool) -> list[Spec]:
+    lead = x._data.shape[: x._data.ndim - rank]
+    statistics = Spec((*lead, *[1] * rank), statistics_dtype(x))
+    return [Spec(x._data.shape, x.dtype), statistics, statistics]
+
+
+def as_rows(x: np.ndarray, rank: int) -> np.ndarray:
+    return x.reshape(count(x.shape[: x.ndim - rank]), count(x.shape[x.ndim - rank :]))
+
+
+def run_rows(x: np.ndarray, weight: Any, bias: Any, *, rank: int, eps: float, centered: bool) -> tuple:
+    flat = [None if p is None else p.reshape(-1) for p in widened(weight, bias)]
+    out, mean, variance = kernels.normalize_rows(as_rows(widen(x), rank), *flat, eps, centered)
+    shape = (*x.shape[: x.ndim - rank], *[1] * rank)
+    return out.reshape(x.shape).astype(x.dtype, copy=False), mean.reshape(shape), variance.reshape(shape)
+
+
+def run_rows_gradient(
+    g: np.ndarray, x: np.ndarray, weight: Any, mean: np.ndarray, variance: np.ndarray,
+    *, rank: int, eps: float, centered: bool,
+) -> tuple:  # fmt: skip
+    flat = None if weight is None else widen(weight).reshape(-1)
+    arrays = (as_rows(widen(g), rank), as_rows(widen(x), rank), flat, mean.reshape(-1), variance.reshape(-1))
+    dx, dweight, dbias = kernels.rows_gradient(*arrays, eps, centered)
+    shape = x.shape[x.ndim - rank :]
+    return dx.reshape(x.shape), dweight.reshape(shape), dbias.reshape(shape)
+
+
+def rows_gradient_spec(g: Tensor, x: Tensor, weight: Any, mean: Any, variance: Any, *, rank: int, **_: Any) -> list:
+    kind = statistics_dtype(x)
+    parameter = Spec(x._data.shape[x._data.ndim - rank :], kind)
+    return [Spec(x._data.shape, kind), parameter, parameter]
+
+
+rows_gradient = opaque(
+    "rows_gradient",
+    spec=rows_gradient_spec,
+    run=run_rows_gradient,
+    vjp=NO_GRAD,
+    samples=lambda: iter(
+        [Sample(real(3, 4), real(3, 4), real(4), real(3, 1), real(3, 1, low=1), rank=1, eps=0.1, centered=True)]
+    ),
+    outputs=3,
+)
+
+
+def rows_vjp(
+    g: list, x: Tensor, weight: Any, bias: Any, out1: Tensor, out2: Tensor,
+    *, rank: int, eps: float, centered: bool,
+) -> tuple:  # fmt: skip
+    if not is_differentiated():
+        dx, dweight, dbias = rows_gradient(
+            g[0], x, weight, out1, out2, rank=rank, eps=eps, centered=centered
+        )
+        return dx, None if weight is None else dweight, None if bias is None else dbias
+    axes = tuple(range(x._data.ndim - rank, x._data.ndim))
+    dx, dweight, dbias = gradients(g[0], x, weight, axes, eps, centered)
+    shape = x._data.shape[x._data.ndim - rank :]
+    return dx, sums_to(weight, dweight, shape), sums_to(bias, dbias, shape)
+
+
+def layer_norm_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), (4,), real(4, seed=1), real(4, seed=2))
+    yield Sample(real(2, 3, 4), [3, 4], real(3, 4, seed=1))
+    yield Sample(real(2, 3, 4), (4,))
+    yield Sample(real(5), (5,), None, real(5, seed=1), 0.1)
+    yield Sample(real(0, 4), (4,))
+    yield Fails(RuntimeError, real(3, 4), (3,))
+    yield Fails(RuntimeError, real(3, 4), ())
+    yield Fails(RuntimeError, real(3, 4), (4,), real(3))
+    yield Fails(RuntimeError, real(3, 4), (4,), real(4), real(3))
+    yield Fails(NotImplementedError, whole(3, 4), (4,))
+    yield Fails(TypeError, real(3, 4), 4)
+
+
+def rms_norm_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), (4,), real(4, seed=1))
+    yield Sample(real(2, 3, 4), [3, 4], real(3, 4, seed=1), 0.1)
+    yield Sample(real(2, 3, 4), (4,))
+    yield Fails(RuntimeError, real(3, 4), (3,))
+    yield Fails(RuntimeError, real(3, 4), (4,), real(3))
+    yield Fails(NotImplementedError, whole(3, 4), (4,))
+
+
+layer_norm_op = opaque(
+    "native_layer_norm", spec=rows_spec, run=run_rows, vjp=rows_vjp, samples=layer_norm_samples, outputs=3
+)
+rms_norm_op = opaque(
+    "rms_norm", spec=rows_spec, run=run_rows, vjp=rows_vjp, samples=rms_norm_samples, outputs=3
+)
+
+
+def check_rows(op: str, input: Tensor, normalized_shape: Any, weight: Any, bias: Any = None) -> int:
+    """How many trailing dimensions are normalised together."""
+    check_tensor(op, input)
+    if not isinstance(normalized_shape, (tuple, list)):
+        kind = type(normalized_shape).__name__
+        raise error(TypeError, op, f"argument 'normalized_shape' must be tuple of ints, not {kind}")
+    shape = sizes_of((normalized_shape,))
+    if not shape:
+        raise error(RuntimeError, op, "normalized_shape must have at least one dimension")
+    if input._data.shape[-len(shape) :] != shape:
+        rule = f"given normalized_shape={list(shape)}, expected input with shape [*, {str(list(shape))[1:]}"
+        raise error(RuntimeError, op, rule, input=input)
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter._data.shape != shape:
+            rule = f"expected {name} to be of same shape as normalized_shape {list(shape)}"
+            raise error(RuntimeError, op, rule, **{name: parameter})
+    check_dtypes(op, input, weight, bias)
+    return len(shape)
+
+
+@face(layer_norm_op, spaces=("nn.functional", ""))
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    """(x − mean) / √(variance + eps) · weight + bias, over the trailing dimensions `normalized_shape`."""
+    rank = check_rows("layer_norm", input, normalized_shape, weight, bias)
+    return layer_norm_op(input, weight, bias, rank=rank, eps=eps, centered=True)[0]
+
+
+@face(rms_norm_op, spaces=("nn.functional", ""))
+def rms_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x / √(mean(x²) + eps) · weight, over the trailing dimensions `normalized_shape`."""
+    rank = check_rows("rms_norm", input, normalized_shape, weight)
+    if eps is None:
+        eps = dtypes.finfo(statistics_dtype(input)).eps
+    return rms_norm_op(input, weight, None, rank=rank, eps=eps, centered=False)[0]
+
+
+def native_layer_norm_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), (4,), real(4, seed=1), real(4, seed=2), 0.1)
+    yield Sample(real(2, 3, 4), [3, 4], None, None, 0.1)
+    yield Fails(RuntimeError, real(3, 4), (3,), None, None, 0.1)
+
+
+@composite(native_layer_norm_samples)
+def native_layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Layer norm with its statistics: the result, the means and the inverse deviations."""
+    rank = check_rows("native_layer_norm", input, normalized_shape, weight, bias)
+    out, mean, variance = layer_norm_op(input, weight, bias, rank=rank, eps=eps, centered=True)
+    return out, *public_statistics(input, weight, mean, variance, eps)
+
+
+def public_statistics(
+    input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Mean and inverse deviation in the parameters' dtype, without a gradient."""
+    kind = input.dtype if weight is None else weight.dtype
+    return mean.detach().to(kind), (variance.detach() + eps).rsqrt().to(kind)

@@ -10,35 +10,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 from cleargrad.autograd.node import Node
+from cleargrad.autograd.plan import UNTRACED, Plan, Step
+from cleargrad.codegen.expr import Expr
 
 NO_GRAD = "NO_GRAD"  # written as a vjp: the op has no gradient
 OPAQUE = "OPAQUE"  # written as a lowering: the compiler calls `run`, it cannot look inside
 PARTS = "PARTS"  # the lowering of a composite: the compiler sees the ops it is made of
-
-
-@dataclass(frozen=True)
-class Step:
-    """One vjp call of a plan: which input it serves (None: all), and its slice of the saved values."""
-
-    input: int | None
-    vjp: Callable
-    start: int
-    stop: int
-    attrs: tuple[str, ...]
-    shapes: tuple[tuple[str, int], ...] = ()  # keyword `x_shape` and the operand whose shape it is
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to save, and what to call later, for one combination of inputs that need a gradient."""
-
-    take: Callable[[tuple], tuple] | None  # picks the saved values from (*operands, *outputs); None: nothing
-    keeps_output: bool
-    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,27 +51,19 @@ class Op:
 
 
 def make_plan(op: Op, needs: tuple[bool, ...]) -> Plan:
-    positions: list[int] = []
+    count = len(needs)
     steps = []
     vjps = [(None, op.vjp)] if callable(op.vjp) else [(k, f) for k, f in enumerate(op.vjp) if needs[k] and f]
     if callable(op.vjp) and len(op.tensors) == 1 and not op.variadic:
         vjps = [(0, op.vjp)]
     for index, vjp in vjps:
         names, attrs, shapes = vjp_signature(op, vjp)
-        start = len(positions)
-        for name in names:
-            positions.extend(position_of(op, name, len(needs)))
-        steps.append(Step(index, vjp, start, len(positions), attrs, shapes))
-    keeps_output = any(position >= len(needs) for position in positions)
-    return Plan(picker(positions), keeps_output, tuple(steps))
-
-
-def picker(positions: list[int]) -> Callable[[tuple], tuple] | None:
-    if not positions:
-        return None
-    if len(positions) == 1:
-        return itemgetter(slice(positions[0], positions[0] + 1))
-    return itemgetter(*positions)
+        positions = tuple(place for name in names for place in position_of(op, name, count))
+        traceable = isinstance(op.lower, Expr) and index is not None and not attrs and not shapes
+        steps.append(Step(index, vjp, positions, attrs, shapes, UNTRACED if traceable else None))
+    used = {position for step in steps for position in step.positions}
+    keeps = tuple(position in used for position in range(count + op.outputs))
+    return Plan(keeps, any(keeps[:count]), any(keeps[count:]), tuple(steps))
 
 
 def position_of(op: Op, name: str, operands: int) -> Iterable[int]:

@@ -5,34 +5,67 @@ Elementary functions are in ops/elementary.py, comparisons and logic in ops/comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from cleargrad.codegen import expr
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.apply import NUMBERS
-from cleargrad.ops.declare import NUMERIC, REAL, composite, elementwise
+from cleargrad.ops.comparison import choose
+from cleargrad.ops.creation import zeros_like
+from cleargrad.ops.declare import NUMERIC, REAL, composite, elementwise, face
 from cleargrad.ops.op import NO_GRAD
-from cleargrad.ops.samples import Fails, Sample, binary, real, unary
+from cleargrad.ops.samples import Fails, Sample, binary, real, unary, whole
+from cleargrad.ops.views import check_tensor
+
+WHOLE_OR_FLOAT = (dtypes.INTEGER, dtypes.FLOAT)
+INEXACT = (dtypes.FLOAT, dtypes.COMPLEX)
+
+
+def conj(x: Any) -> Any:
+    """The conjugate of a complex tensor; everything else is its own."""
+    return x.conj() if isinstance(x, Tensor) and x._data.dtype.kind == "c" else x
+
+
+def category_of(operand: Any) -> int:
+    """BOOL, INTEGER, FLOAT or COMPLEX, of a tensor, an array or a number."""
+    if isinstance(operand, Tensor):
+        operand = operand._data
+    kind = dtypes.OF_NUMPY[operand.dtype] if isinstance(operand, np.ndarray) else dtypes.of_number(operand)
+    return kind.category
+
+
+# Sums and products -----------------------------------------------------------------------------------------
 
 
 def scaled_samples() -> Iterator[Sample]:
     yield from binary()()
     yield Sample(real(3, 4), real(3, 4, seed=1), alpha=2.5)
+    yield Sample(whole(3, 4), whole(4, seed=1), alpha=2)
+    yield Sample(whole(3, 4), 0.5)
     yield Fails(TypeError, real(3), None)
+    yield Fails(RuntimeError, whole(3), whole(3), alpha=1.5)
+
+
+def refuse_booleans(x: Any, y: Any) -> None:
+    if dtypes.BOOL in (category_of(x), category_of(y)):
+        rule = "subtraction, the `-` operator, with a bool tensor is not supported"
+        raise error(RuntimeError, "sub", rule, fix="invert a mask with ~ or logical_not(), or use logical_xor()")
 
 
 add_op = elementwise(
-    "add", lambda x, y: x + y, vjp=(lambda g: g, lambda g: g), samples=scaled_samples, public=False
+    "add", lambda x, y: x + y, vjp=(lambda g: g, lambda g: g), samples=binary(), public=False
 )
 sub_op = elementwise(
     "sub",
     lambda x, y: x - y,
     vjp=(lambda g: g, lambda g: -g),
-    samples=scaled_samples,
-    accepts=NUMERIC,
+    samples=binary(),
+    check=refuse_booleans,
     public=False,
 )
 mul = elementwise(
@@ -42,6 +75,118 @@ mul = elementwise(
     samples=binary(),
     aliases=("multiply",),
 )
+neg = elementwise(
+    "neg", lambda x: -x, vjp=lambda g: -g, samples=unary(), accepts=NUMERIC, aliases=("negative",)
+)
+
+
+def check_alpha(op: str, alpha: Any, *operands: Any) -> None:
+    """A scale may not lift its operands into a higher category: no 0.5 for integers."""
+    highest = max(dtypes.INTEGER, *(category_of(operand) for operand in operands))
+    if category_of(alpha) > highest:
+        rule = "for integral input tensors, argument alpha must not be a floating point number"
+        if highest == dtypes.FLOAT:
+            rule = "for non-complex input tensors, argument alpha must not be a complex number"
+        raise error(RuntimeError, op, rule, alpha=alpha)
+
+
+def scaled(op: str, input: Any, other: Any, alpha: Any) -> Any:
+    """alpha · other, for the sums that PyTorch scales."""
+    if alpha == 1:
+        return other
+    check_alpha(op, alpha, input, other)
+    return other * alpha
+
+
+@composite(scaled_samples, method=True, inplace=True, out=True)
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input + alpha · other."""
+    return add_op(input, scaled("add", input, other, alpha))
+
+
+@composite(scaled_samples, method=True, inplace=True, out=True, aliases=("subtract",))
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input − alpha · other."""
+    return sub_op(input, scaled("sub", input, other, alpha))
+
+
+@composite(lambda: iter([Sample(real(3), real(3, seed=1)), Sample(real(3), 2.0, alpha=0.5)]))
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other − alpha · input."""
+    return sub_op(other, scaled("rsub", other, input, alpha))
+
+
+@composite(lambda: iter([Sample(real(3, 4)), Sample(whole(3)), Fails(TypeError, None)]), method=True)
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself."""
+    check_tensor("positive", input)
+    if input.dtype.category == dtypes.BOOL:
+        raise error(RuntimeError, "positive", "the `+` operator, on a bool tensor is not supported", input=input)
+    return input
+
+
+def fused_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), real(3, 4, seed=1), real(3, 4, low=0.5, high=2.0, seed=2))
+    yield Sample(real(3, 4), real(4, seed=1), real(3, 1, low=0.5, high=2.0, seed=2), value=0.3)
+    yield Sample(real(3), real(3, seed=1), real(low=0.5, high=2.0), value=-2)
+    yield Fails(RuntimeError, real(3), real(2), real(4, low=0.5, high=2.0))
+
+
+@composite(fused_samples, method=True, inplace=True, out=True)
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 · tensor2."""
+    if value != 1:
+        tensor1 = tensor1 * value
+    return add_op(input, tensor1 * tensor2)
+
+
+@composite(fused_samples, method=True, inplace=True, out=True)
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 / tensor2."""
+    if max(category_of(tensor1), category_of(tensor2)) <= dtypes.INTEGER:
+        rule = "integer division with addcdiv is not supported"
+        fix = "convert an operand to a floating type, or use addcmul with the rounded quotient"
+        raise error(RuntimeError, "addcdiv", rule, tensor1=tensor1, tensor2=tensor2, fix=fix)
+    if value != 1:
+        tensor1 = tensor1 * value
+    return add_op(input, tensor1 / tensor2)
+
+
+# Division --------------------------------------------------------------------------------------------------
+
+
+def divisor_samples() -> Iterator[Sample]:
+    yield from binary(other=(0.5, 3.0))()
+    yield Sample(whole(3, 4, low=-9, high=9), 3)
+    yield Sample(whole(3, 4, low=-9, high=9), whole(4, low=-3, high=0))
+    yield Sample(np.array([5.0, -5.0, 5.0, -5.0]), np.array([3.2, 3.2, -3.2, -3.2]))
+    yield Fails(RuntimeError, whole(3), 0)
+
+
+def rounded_divide(name: str, formula: Callable, node: str) -> Callable:
+    """A quotient that is rounded: piecewise constant, so its gradient is zero."""
+    return elementwise(
+        name,
+        formula,
+        vjp=(lambda g: zeros_like(g), lambda g: zeros_like(g)),
+        samples=divisor_samples,
+        accepts=WHOLE_OR_FLOAT,
+        node=node,
+        public=False,
+    )
+
+
+def rest(name: str, formula: Callable, quotient: Callable) -> Callable:
+    """What a rounded quotient leaves over: x − y · quotient(x, y)."""
+    return elementwise(
+        name,
+        formula,
+        vjp=(lambda g: g, lambda g, x, y: -g * quotient(x, y)),
+        samples=divisor_samples,
+        accepts=WHOLE_OR_FLOAT,
+    )
+
+
 true_divide = elementwise(
     "div",
     lambda x, y: x / y,
@@ -50,64 +195,19 @@ true_divide = elementwise(
     result="float",
     public=False,
 )
-neg = elementwise(
-    "neg", lambda x: -x, vjp=lambda g: -g, samples=unary(), accepts=NUMERIC, aliases=("negative",)
-)
-
-
-def conj(x: Any) -> Any:
-    """The conjugate of a complex tensor; everything else is its own."""
-    return x.conj() if isinstance(x, Tensor) and x._data.dtype.kind == "c" else x
-
-
-def check_alpha(op: str, alpha: Any, *operands: Any) -> None:
-    integral = all(not isinstance(x, Tensor) or x.dtype.category <= dtypes.INTEGER for x in operands)
-    if isinstance(alpha, float) and integral:
-        rule = "for integral input tensors, argument alpha must not be a floating point number"
-        raise error(RuntimeError, op, rule, alpha=alpha)
-
-
-@composite(scaled_samples, method=True, inplace=True, out=True)
-def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """input + alpha · other."""
-    if alpha != 1:
-        check_alpha("add", alpha, input, other)
-        other = other * alpha
-    return add_op(input, other)
-
-
-@composite(scaled_samples, method=True, inplace=True, out=True, aliases=("subtract",))
-def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """input − alpha · other."""
-    if alpha != 1:
-        check_alpha("sub", alpha, input, other)
-        other = other * alpha
-    return sub_op(input, other)
-
-
-@composite(lambda: iter([Sample(real(3), real(3, seed=1)), Sample(real(3), 2.0, alpha=0.5)]), reference=lambda torch: torch.rsub)
-def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """other − alpha · input."""
-    return sub_op(other, input if alpha == 1 else input * alpha)
-
-
-# Division --------------------------------------------------------------------------------------------------
-
-floor_divide_op = elementwise(
-    "floor_divide",
-    lambda x, y: expr.floor_divide(x, y),
-    vjp=NO_GRAD,
-    samples=binary(other=(0.5, 3.0)),
-    accepts=REAL,
-    public=False,
-)
+divide_floor = rounded_divide("floor_divide", lambda x, y: expr.floor_divide(x, y), "DivBackward2")
+divide_trunc = rounded_divide("trunc_divide", lambda x, y: expr.trunc_divide(x, y), "DivBackward2")
+remainder = rest("remainder", lambda x, y: expr.remainder(x, y), divide_floor)
+fmod = rest("fmod", lambda x, y: expr.fmod(x, y), divide_trunc)
 
 
 def div_samples() -> Iterator[Sample]:
     yield from binary(other=(0.5, 3.0))()
     for mode in ("floor", "trunc", None):
         yield Sample(real(3, 4), real(4, low=0.5, high=3.0), rounding_mode=mode)
+        yield Sample(whole(3, 4, low=-9, high=9), 4, rounding_mode=mode)
     yield Fails(RuntimeError, real(3), real(3), rounding_mode="up")
+    yield Fails(RuntimeError, whole(3), 0, rounding_mode="trunc")
 
 
 @composite(div_samples, method=True, inplace=True, out=True, aliases=("divide", "true_divide"))
@@ -116,34 +216,313 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode is None:
         return true_divide(input, other)
     if rounding_mode == "floor":
-        return floor_divide(input, other)
+        return divide_floor(input, other)
     if rounding_mode == "trunc":
-        return truncated_divide(input, other)
+        return divide_trunc(input, other)
     rule = f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
     raise error(RuntimeError, "div", rule)
 
 
-
-@composite(binary(other=(0.5, 3.0)), method=True, inplace=True, out=True)
+@face(divide_floor, method=True, inplace=True, out=True)
 def floor_divide(input: Any, other: Any) -> Tensor:
     """input / other rounded towards minus infinity, in the operands' own type."""
-    check_integer_divisor("floor_divide", input, other)
-    return floor_divide_op(input, other)
+    return divide_floor(input, other)
 
 
-def truncated_divide(input: Any, other: Any) -> Tensor:
-    check_integer_divisor("div", input, other)
-    quotient = input / other
-    kind = dtypes.promote_types(*(x.dtype if isinstance(x, Tensor) else dtypes.of_number(x) for x in (input, other)))
-    if kind.category <= dtypes.INTEGER:
-        return input.sub(input.fmod(other)).floor_divide(other)
-    return quotient.trunc()
+def whole_samples() -> Iterator[Sample]:
+    yield Sample(whole(3, 4, low=-20, high=20), whole(4, low=-20, high=20, seed=1))
+    yield Sample(np.array([0, 0, 12]), np.array([0, 5, 18]))
+    yield Fails(RuntimeError, real(3), real(3))
 
 
-def check_integer_divisor(op: str, input: Any, other: Any) -> None:
-    whole = all(
-        x.dtype.category <= dtypes.INTEGER if isinstance(x, Tensor) else isinstance(x, int) for x in (input, other)
+def whole_op(name: str, formula: Callable) -> Callable:
+    return elementwise(name, formula, vjp=NO_GRAD, samples=whole_samples, accepts=(dtypes.INTEGER,))
+
+
+gcd = whole_op("gcd", lambda x, y: expr.gcd(x, y))
+lcm = whole_op("lcm", lambda x, y: expr.lcm(x, y))
+
+# The larger, the smaller, and what lies between ------------------------------------------------------------
+
+
+def split_ties(g: Tensor, tie: Tensor, lost: Tensor) -> Tensor:
+    """The gradient goes to the winner, and half of it to each of two equals."""
+    return choose(tie, g / 2, choose(lost, 0, g))
+
+
+def extreme(name: str, formula: Callable, vjp: tuple) -> Callable:
+    return elementwise(
+        name, formula, vjp=vjp, samples=binary(numbers=False), accepts=REAL, inplace=False, spaces=("",)
     )
-    zero = not other._data.all() if isinstance(other, Tensor) else other == 0
-    if whole and zero:
-        raise error(RuntimeError, op, "ZeroDivisionError: integer division by zero")
+
+
+maximum = extreme(
+    "maximum",
+    lambda x, y: expr.maximum(x, y),
+    (lambda g, x, y: split_ties(g, x == y, x < y), lambda g, x, y: split_ties(g, x == y, x > y)),
+)
+minimum = extreme(
+    "minimum",
+    lambda x, y: expr.minimum(x, y),
+    (lambda g, x, y: split_ties(g, x == y, x > y), lambda g, x, y: split_ties(g, x == y, x < y)),
+)
+# fmax and fmin pass over NaN, and a tie goes to the first operand.
+fmax = extreme(
+    "fmax",
+    lambda x, y: expr.fmax(x, y),
+    (
+        lambda g, x, y: choose((x >= y) | (y != y), g, 0),
+        lambda g, x, y: choose((x >= y) | (y != y), 0, g),
+    ),
+)
+fmin = extreme(
+    "fmin",
+    lambda x, y: expr.fmin(x, y),
+    (
+        lambda g, x, y: choose((x <= y) | (y != y), g, 0),
+        lambda g, x, y: choose((x <= y) | (y != y), 0, g),
+    ),
+)
+
+
+def clamp_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), -0.5, 1)
+    yield Sample(real(3, 4), max=0.7)
+    yield Sample(real(3, 4), real(4, low=-1.0, high=0.0), real(3, 1, low=0.1, high=1.0))
+    yield Sample(real(3, 4), min=real(4, seed=1))
+    yield Sample(whole(5), 1, 3)
+    yield Sample(whole(5), 1.5)
+    yield Fails(RuntimeError, real(3))
+
+
+def bound_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), 0.5)
+    yield Sample(real(3, 4), real(4, seed=1))
+    yield Sample(whole(5), 2)
+    yield Fails(RuntimeError, real(3), real(2))
+
+
+def clamping(name: str, formula: Callable, vjp: tuple, samples: Callable, node: str) -> Callable:
+    return elementwise(name, formula, vjp=vjp, samples=samples, accepts=REAL, node=node, public=False)
+
+
+clamp_both = clamping(
+    "clamp",
+    lambda x, low, high: expr.minimum(expr.maximum(x, low), high),
+    (
+        lambda g, x, low, high: choose((x >= low) & (x <= high), g, 0),
+        lambda g, x, low, high: choose((x < low) & (low < high), g, 0),
+        lambda g, x, low, high: choose((x > high) | (high < low), g, 0),
+    ),
+    lambda: iter([Sample(real(3, 4), -0.5, 0.5), Sample(real(3), real(3, low=-1, high=0), real(low=0.1))]),
+    "ClampBackward1",
+)
+clamp_below = clamping(
+    "clamp_min",
+    lambda x, low: expr.maximum(x, low),
+    (lambda g, x, low: choose(x >= low, g, 0), lambda g, x, low: choose(x < low, g, 0)),
+    bound_samples,
+    "ClampMinBackward0",
+)
+clamp_above = clamping(
+    "clamp_max",
+    lambda x, high: expr.minimum(x, high),
+    (lambda g, x, high: choose(x <= high, g, 0), lambda g, x, high: choose(x > high, g, 0)),
+    bound_samples,
+    "ClampMaxBackward0",
+)
+
+
+@composite(clamp_samples, method=True, inplace=True, out=True, aliases=("clip",))
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """The elements limited to [min, max]; bounds are numbers or tensors."""
+    if min is None and max is None:
+        raise error(RuntimeError, "clamp", "at least one of 'min' or 'max' must not be None")
+    if max is None:
+        return clamp_below(input, min)
+    if min is None:
+        return clamp_above(input, max)
+    return clamp_both(input, min, max)
+
+
+@face(clamp_below, method=True, inplace=True, out=True)
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """The larger of each element and the bound."""
+    return clamp_below(input, min)
+
+
+@face(clamp_above, method=True, inplace=True, out=True)
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """The smaller of each element and the bound."""
+    return clamp_above(input, max)
+
+
+def lerp_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), real(3, 4, seed=1), 0.3)
+    yield Sample(real(3, 4), real(4, seed=1), 0.8)
+    yield Sample(real(3, 4), real(3, 4, seed=1), real(4, low=0.0, high=1.0, seed=2))
+    yield Sample(real(3), real(3, seed=1), real(low=0.0, high=1.0))
+    yield Fails(RuntimeError, real(3), real(4), 0.5)
+    yield Fails(RuntimeError, whole(3), whole(3), 0.5)
+
+
+def refuse_other_end(start: Any, end: Any, weight: Any) -> None:
+    if start.dtype != end.dtype:
+        raise error(RuntimeError, "lerp", "`end` must have the dtype of `input`", input=start, end=end)
+
+
+def interpolation(name: str, formula: Callable) -> Callable:
+    return elementwise(
+        name,
+        formula,
+        vjp=(
+            lambda g, weight: g * conj(1 - weight),
+            lambda g, weight: g * conj(weight),
+            lambda g, start, end: g * conj(end - start),
+        ),
+        samples=lerp_samples,
+        accepts=INEXACT,
+        check=refuse_other_end,
+        node="LerpBackward0",
+        public=False,
+    )
+
+
+# Measured from the nearer end, so that a weight of 1 gives exactly `end`.
+from_start = interpolation("lerp_from_start", lambda start, end, weight: start + weight * (end - start))
+from_end = interpolation("lerp_from_end", lambda start, end, weight: end - (end - start) * (1 - weight))
+from_nearer = interpolation(
+    "lerp",
+    lambda start, end, weight: expr.where(
+        expr.abs(weight) < 0.5, start + weight * (end - start), end - (end - start) * (1 - weight)
+    ),
+)
+
+
+@face(from_nearer, method=True, inplace=True, out=True)
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """input + weight · (end − input)."""
+    if isinstance(weight, Tensor):
+        return from_nearer(input, end, weight)
+    return from_start(input, end, weight) if abs(weight) < 0.5 else from_end(input, end, weight)
+
+
+# Two numbers at a time -------------------------------------------------------------------------------------
+
+
+def over_square(numerator: Any, x: Any, y: Any) -> Tensor:
+    """numerator / (x² + y²), and 0 at the origin."""
+    square = x * x + y * y
+    return choose(square == 0, 0, numerator / square)
+
+
+atan2 = elementwise(
+    "atan2",
+    lambda x, y: expr.atan2(x, y),
+    vjp=(lambda g, x, y: g * over_square(y, x, y), lambda g, x, y: g * over_square(-x, x, y)),
+    samples=binary(other=(0.5, 3.0), numbers=False),
+    result="float",
+    accepts=REAL,
+    aliases=("arctan2",),
+)
+hypot = elementwise(
+    "hypot",
+    lambda x, y: expr.hypot(x, y),
+    vjp=(lambda g, x, out: g * (x / out), lambda g, y, out: g * (y / out)),
+    samples=binary(other=(0.5, 3.0), numbers=False),
+    accepts=(dtypes.FLOAT,),
+)
+copysign = elementwise(
+    "copysign",
+    lambda x, y: expr.copysign(x, y),
+    vjp=(lambda g, x, out: g * choose(x == 0, 0, out / x), lambda g: zeros_like(g)),
+    samples=binary(0.5, 3.0, other=(-2.0, -0.5)),
+    result="float",
+    accepts=REAL,
+)
+nextafter = elementwise(
+    "nextafter",
+    lambda x, y: expr.nextafter(x, y),
+    vjp=NO_GRAD,
+    samples=binary(numbers=False),
+    accepts=(dtypes.FLOAT,),
+)
+
+
+def refuse_other_values(x: Any, y: Any) -> None:
+    if x.dtype != y.dtype:
+        raise error(RuntimeError, "heaviside", "`values` must have the dtype of `input`", input=x, values=y)
+
+
+step = elementwise(
+    "heaviside",
+    lambda x, y: expr.where(expr.eq(x, 0), y, x > 0),
+    vjp=NO_GRAD,
+    samples=lambda: iter(
+        [
+            Sample(np.array([-1.5, 0.0, 2.0]), np.array([0.5])),
+            Sample(whole(3, 4, low=-1, high=2), whole(4)),
+            Fails(RuntimeError, real(3), whole(3)),
+        ]
+    ),
+    accepts=REAL,
+    check=refuse_other_values,
+    public=False,
+)
+
+
+@face(step, method=True, inplace=True, out=True)
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 for negative elements, 1 for positive ones, `values` at zero."""
+    return step(input, values)
+
+
+@composite(
+    lambda: iter([Sample(real(3, 4), whole(4)), Sample(real(3), real(3)), Sample(whole(3), whole(3))]),
+    method=True,
+    inplace=True,
+    out=True,
+)
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input · 2^other."""
+    return input * 2.0**other
+
+
+def nan_samples() -> Iterator[Sample]:
+    odd = np.array([[1.0, math.nan, math.inf], [-math.inf, 0.0, -2.0]])
+    yield Sample(odd)
+    yield Sample(odd, nan=0.5, posinf=3.0, neginf=-4)
+    yield Sample(odd, 2.0)
+    yield Sample(whole(4))
+    yield Sample(real(3, 4))
+
+
+replace_odd = elementwise(
+    "nan_to_num",
+    lambda x, nan, high, low: expr.where(
+        expr.isnan(x), nan, expr.where(expr.eq(x, math.inf), high, expr.where(expr.eq(x, -math.inf), low, x))
+    ),
+    vjp=(lambda g, x: choose(x.isfinite(), g, 0), None, None, None),
+    samples=lambda: iter([Sample(real(3), 0.0, 1e3, -1e3), Sample(np.array([math.nan, math.inf]), 0.0, 1.0, 2.0)]),
+    accepts=REAL,
+    public=False,
+)
+
+
+@composite(nan_samples, method=True, inplace=True, out=True)
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Finite numbers in the place of NaN and the infinities; by default 0 and the largest ones."""
+    check_tensor("nan_to_num", input)
+    if input.dtype.category < dtypes.FLOAT:
+        return input.clone()
+    if input.dtype.is_complex:
+        return nan_to_num(input.view_as_real(), nan, posinf, neginf).view_as_complex()
+    limits = dtypes.finfo(input.dtype)
+    return replace_odd(
+        input,
+        0.0 if nan is None else nan,
+        limits.max if posinf is None else posinf,
+        limits.min if neginf is None else neginf,
+    )

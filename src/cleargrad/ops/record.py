@@ -17,7 +17,7 @@ import numpy as np
 from cleargrad.autograd.node import geometry
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
-from cleargrad.core.tensor import Tensor, as_array, wrap
+from cleargrad.core.tensor import Tensor, as_array, cell_of, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.op import OPS, PARTS, Op
@@ -101,7 +101,7 @@ class Recorder:
     def input(self, like: Tensor) -> Tensor:
         """A symbolic tensor of the same shape, dtype and strides."""
         tensor = wrap(np.empty_like(like._data))
-        self.graph.inputs.append(self.name(tensor._data, tensor._ver[0]))
+        self.graph.inputs.append(self.name(tensor._data, cell_of(tensor)[0]))
         return tensor
 
     def constant(self, data: np.ndarray) -> Tensor:
@@ -124,7 +124,7 @@ class Recorder:
             arrays = [np.empty(part.shape, part.dtype.numpy) for part in spec]
         outs = link(op, operands, attrs, arrays)
         tensors = outs if isinstance(outs, tuple) else (outs,)
-        results = tuple(self.name(out._data, out._ver[0]) for out in tensors)
+        results = tuple(self.name(out._data, cell_of(out)[0]) for out in tensors)
         self.graph.calls.append(Call(op, values, attrs, results))
         return outs
 
@@ -152,17 +152,17 @@ class Recorder:
         entry = self.known.get(id(tensor._data))
         base = tensor._base
         stale = base is not None and (
-            entry[1] < tensor._ver[0] if entry is not None else id(base._data) in self.written
+            entry[1] < cell_of(tensor)[0] if entry is not None else id(base._data) in self.written
         )
         if entry is not None and not stale:
             return entry[0]
         if base is None or not stale:
-            value = self.name(tensor._data, tensor._ver[0])
+            value = self.name(tensor._data, cell_of(tensor)[0])
             self.graph.outside.append((value, tensor))
             return value
         source = self.value(base)
         attrs = geometry(tensor)
-        value = self.name(tensor._data, tensor._ver[0])
+        value = self.name(tensor._data, cell_of(tensor)[0])
         self.graph.calls.append(Call(OPS["as_strided"], (source,), attrs, (value,)))
         return value
 
@@ -179,7 +179,7 @@ class Recorder:
             new = whole
         owner = target if base is None else base
         outside = any(tensor is owner for _, tensor in self.graph.outside) or id(owner._data) not in self.known
-        self.known[id(owner._data)] = (new, owner._ver[0])
+        self.known[id(owner._data)] = (new, cell_of(owner)[0])
         self.alive.append(owner._data)
         if outside:
             self.written[id(owner._data)] = owner

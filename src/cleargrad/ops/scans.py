@@ -1,1 +1,342 @@
-"""Scans."""
+"""Scans: running sums, products and extremes along a dimension, and differences.
+
+Everything here is closed under differentiation. Sums and products run in either direction, because the
+gradient of a scan is a scan the other way; where products meet zeros, the gradient is a `recurrence`,
+hᵢ = aᵢ hᵢ₋₁ + bᵢ, which needs no division. Read next: ops/sorting.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.dtype import NARROW, OF_NUMPY
+from cleargrad.core.dtype import dtype as Dtype
+from cleargrad.core.shape import Spec, wrap_dim
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import error
+from cleargrad.ops import return_types
+from cleargrad.ops.declare import F32, F64, composite, face, opaque
+from cleargrad.ops.pointwise import conj
+from cleargrad.ops.reductions import in_float32
+from cleargrad.ops.samples import Fails, Sample, real, truth, whole
+from cleargrad.ops.views import check_tensor
+
+
+def checked_dim(op: str, input: Tensor, dim: Any) -> int:
+    check_tensor(op, input)
+    return wrap_dim(op, dim, input._data.ndim)
+
+
+def line_of(x: np.ndarray, dim: int, reverse: bool = False) -> np.ndarray:
+    """The array with dimension `dim` last, and read backwards when asked; 0-d counts as one element."""
+    line = np.moveaxis(x, dim, -1) if x.ndim else x.reshape(1)
+    return line[..., ::-1] if reverse else line
+
+
+def from_line(line: np.ndarray, shape: tuple[int, ...], dim: int, reverse: bool = False) -> np.ndarray:
+    """Undoes `line_of`."""
+    line = line[..., ::-1] if reverse else line
+    return np.ascontiguousarray(np.moveaxis(line, -1, dim)) if shape else line.reshape(())
+
+
+def same_spec(x: Tensor, **attrs: Any) -> Spec:
+    return Spec(x._data.shape, x.dtype)
+
+
+# Building blocks of gradients ------------------------------------------------------------------------------
+
+
+def run_shift(x: np.ndarray, *, dim: int, steps: int, fill: float) -> np.ndarray:
+    result = np.full(x.shape, fill, x.dtype)
+    if x.ndim and x.shape[dim]:
+        there, here = (slice(1, None), slice(None, -1)) if steps == 1 else (slice(None, -1), slice(1, None))
+        lead = (slice(None),) * dim
+        result[*lead, there] = x[*lead, here]
+    return result
+
+
+shift = opaque(
+    "shift",  # one place along a dimension: steps=1 towards the end, −1 towards the start; `fill` moves in
+    spec=same_spec,
+    run=run_shift,
+    vjp=lambda g, *, dim, steps: shift(g, dim=dim, steps=-steps, fill=0),
+    samples=lambda: iter(
+        [Sample(real(3, 4), dim=1, steps=1, fill=1), Sample(real(3, 2), dim=0, steps=-1, fill=0)]
+    ),
+)
+
+
+def run_recurrence(a: np.ndarray, b: np.ndarray, *, dim: int, reverse: bool) -> np.ndarray:
+    """hᵢ = aᵢ hᵢ₋₁ + bᵢ in log₂ n sweeps: after each, hᵢ is right for twice as many terms."""
+    factor, h = (np.array(line_of(in_float32(x), dim, reverse)) for x in (a, b))
+    step = 1
+    while step < h.shape[-1]:
+        h[..., step:] += factor[..., step:] * h[..., :-step]
+        factor[..., step:] = factor[..., step:] * factor[..., :-step]
+        step *= 2
+    return from_line(h, b.shape, dim, reverse).astype(b.dtype, copy=False)
+
+
+def adjoint_recurrence(g: Tensor, a: Tensor, dim: int, reverse: bool) -> Tensor:
+    """uᵢ = gᵢ + aᵢ₊₁ uᵢ₊₁: the gradient of the recurrence's b."""
+    behind = shift(conj(a), dim=dim, steps=1 if reverse else -1, fill=0)
+    return recurrence(behind, g, dim=dim, reverse=not reverse)
+
+
+recurrence = opaque(
+    "recurrence",
+    spec=lambda a, b, *, dim, reverse: Spec(b._data.shape, b.dtype),
+    run=run_recurrence,
+    vjp=(
+        lambda g, a, out, *, dim, reverse: (
+            adjoint_recurrence(g, a, dim, reverse)
+            * conj(shift(out, dim=dim, steps=-1 if reverse else 1, fill=0))
+        ),
+        lambda g, a, *, dim, reverse: adjoint_recurrence(g, a, dim, reverse),
+    ),
+    samples=lambda: iter(
+        [
+            Sample(real(2, 5), real(2, 5, seed=1), dim=1, reverse=False),
+            Sample(real(5, 2), real(5, 2, seed=1), dim=0, reverse=True),
+        ]
+    ),
+)
+
+# Running sums and products -----------------------------------------------------------------------------------
+
+
+def sum_dtype(kind: Dtype) -> Dtype:
+    return dtypes.int64 if kind.category < dtypes.FLOAT else kind
+
+
+def accumulate(ufunc: np.ufunc) -> Callable:
+    """A scan by a ufunc; as in PyTorch, integers run in int64 and float32 in float64."""
+
+    def run(x: np.ndarray, *, dim: int, reverse: bool) -> np.ndarray:
+        target = sum_dtype(OF_NUMPY[x.dtype]).numpy
+        working = F64 if target is F32 else F32 if target in NARROW else target
+        line = line_of(x, dim, reverse)
+        result = ufunc.accumulate(line.astype(working, copy=False), axis=-1)
+        return from_line(result, x.shape, dim, reverse).astype(target, copy=False)
+
+    return run
+
+
+def scan_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), 1)
+    yield Sample(real(3, 4), 0)
+    yield Sample(real(2, 3, 2), -2)
+    yield Sample(real(), 0)
+    yield Sample(real(0, 3), 0)
+    yield Fails(IndexError, real(3, 4), 2)
+
+
+def running_samples() -> Iterator[Sample]:
+    yield from scan_samples()
+    yield Sample(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), 0)
+    yield Sample(whole(3, 4), 1)
+    yield Sample(truth(4), 0, dtype=dtypes.float32)
+
+
+running_sum = opaque(
+    "cumsum",
+    spec=lambda x, *, dim, reverse: Spec(x._data.shape, sum_dtype(x.dtype)),
+    run=accumulate(np.add),
+    vjp=lambda g, *, dim, reverse: running_sum(g, dim=dim, reverse=not reverse),
+    samples=running_samples,
+)
+
+
+def cumprod_vjp(g: Tensor, x: Tensor, out: Tensor, *, dim: int, reverse: bool) -> Tensor:
+    """∂/∂xᵢ = (the product before i) · Σⱼ gⱼ (the product between i and j)."""
+    before = shift(conj(out), dim=dim, steps=-1 if reverse else 1, fill=1)
+    return before * adjoint_recurrence(g, x, dim, reverse)
+
+
+running_product = opaque(
+    "cumprod",
+    spec=lambda x, *, dim, reverse: Spec(x._data.shape, sum_dtype(x.dtype)),
+    run=accumulate(np.multiply),
+    vjp=cumprod_vjp,
+    samples=running_samples,
+)
+
+
+def running(op: str, door: Callable, input: Tensor, dim: Any, dtype: Dtype | None) -> Tensor:
+    axis = checked_dim(op, input, dim)
+    if dtype is None:
+        return door(input, dim=axis, reverse=False)
+    return door(input.to(dtype), dim=axis, reverse=False).to(dtype)
+
+
+@face(running_sum, method=True, inplace=True, out=True)
+def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None) -> Tensor:
+    """Running sums along a dimension; integers sum to int64."""
+    return running("cumsum", running_sum, input, dim, dtype)
+
+
+@face(running_product, method=True, inplace=True, out=True)
+def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None) -> Tensor:
+    """Running products along a dimension; integers multiply to int64."""
+    return running("cumprod", running_product, input, dim, dtype)
+
+
+def logcumsumexp_spec(x: Tensor, *, dim: int) -> Spec:
+    if x.dtype.category < dtypes.FLOAT:
+        raise error(NotImplementedError, "logcumsumexp", f"not implemented for {x.dtype}", input=x)
+    return Spec(x._data.shape, x.dtype)
+
+
+def run_logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
+    result = np.logaddexp.accumulate(line_of(in_float32(x), dim), axis=-1)
+    return from_line(result, x.shape, dim).astype(x.dtype, copy=False)
+
+
+def logcumsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, *, dim: int) -> Tensor:
+    """∂/∂xᵢ = Σⱼ gⱼ exp(xᵢ − outⱼ), j ≥ i, as a recurrence whose factors exp(outᵢ − outᵢ₊₁) are at most 1."""
+    factor = (out - shift(out, dim=dim, steps=-1, fill=np.inf)).exp()
+    return (x - out).exp() * recurrence(factor, g, dim=dim, reverse=True)
+
+
+log_running_sum = opaque(
+    "logcumsumexp",
+    spec=logcumsumexp_spec,
+    run=run_logcumsumexp,
+    vjp=logcumsumexp_vjp,
+    samples=scan_samples,
+)
+
+
+@face(log_running_sum, method=True, out=True)
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """log Σ exp of the elements so far, without overflow."""
+    return log_running_sum(input, dim=checked_dim("logcumsumexp", input, dim))
+
+
+# Running extremes --------------------------------------------------------------------------------------------
+
+
+def running_extreme(name: str, ufunc: np.ufunc) -> Callable:
+    """The largest or smallest so far, and its index: the latest among equals, as in PyTorch."""
+
+    def run(x: np.ndarray, *, dim: int) -> tuple[np.ndarray, np.ndarray]:
+        line = line_of(in_float32(x), dim)
+        values = ufunc.accumulate(line, axis=-1)
+        reached = (line == values) | (line != line)
+        places = np.where(reached, np.arange(line.shape[-1]), 0)
+        indices = np.maximum.accumulate(places, axis=-1)
+        return from_line(values, x.shape, dim).astype(x.dtype, copy=False), from_line(indices, x.shape, dim)
+
+    return opaque(
+        name,
+        spec=lambda x, *, dim: [Spec(x._data.shape, x.dtype), Spec(x._data.shape, dtypes.int64)],
+        run=run,
+        vjp=lambda g, out1, *, x_shape, dim: g[0].new_zeros(x_shape).scatter_add(dim, out1, g[0]),
+        samples=scan_samples,
+        outputs=2,
+    )
+
+
+running_max = running_extreme("cummax", np.maximum)
+running_min = running_extreme("cummin", np.minimum)
+
+
+@face(running_max, method=True, out=True)
+def cummax(input: Tensor, dim: int) -> return_types.cummax:
+    """The largest element so far, and its index."""
+    return return_types.cummax(running_max(input, dim=checked_dim("cummax", input, dim)))
+
+
+@face(running_min, method=True, out=True)
+def cummin(input: Tensor, dim: int) -> return_types.cummin:
+    """The smallest element so far, and its index."""
+    return return_types.cummin(running_min(input, dim=checked_dim("cummin", input, dim)))
+
+
+# Differences and integrals -------------------------------------------------------------------------------------
+
+
+def diff_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4))
+    yield Sample(real(3, 4), 2)
+    yield Sample(real(3, 4), 1, 0)
+    yield Sample(real(3, 4), dim=1, prepend=real(3, 1, seed=1), append=real(3, 2, seed=2))
+    yield Sample(real(3), 5)
+    yield Sample(truth(5))
+    yield Fails(RuntimeError, real())
+    yield Fails(RuntimeError, real(3), -1)
+    yield Fails(IndexError, real(3), 1, 1)
+
+
+@composite(diff_samples, method=True, out=True)
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """The differences of neighbours, n times; of booleans, whether they differ."""
+    check_tensor("diff", input)
+    if not input._data.ndim:
+        raise error(RuntimeError, "diff", "expects input to be at least one-dimensional", input=input)
+    if n < 0:
+        raise error(RuntimeError, "diff", f"order must be non-negative but got {n}")
+    axis = checked_dim("diff", input, dim)
+    result = joined(input, axis, prepend, append)
+    for _ in range(min(n, result._data.shape[axis])):
+        before, behind = neighbours(result, axis)
+        result = behind.logical_xor(before) if result.dtype is dtypes.bool_ else behind - before
+    return result
+
+
+def joined(input: Tensor, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
+    from cleargrad.ops.joining import cat
+
+    parts = [part for part in (prepend, input, append) if part is not None]
+    return input if len(parts) == 1 else cat(parts, dim)
+
+
+def neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """All elements but the last and all but the first, along a dimension."""
+    pairs = max(x._data.shape[dim] - 1, 0)
+    return x.narrow(dim, 0, pairs), x.narrow(dim, min(1, x._data.shape[dim]), pairs)
+
+
+def trapezoid_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4))
+    yield Sample(real(3, 4), dx=0.5, dim=0)
+    yield Sample(real(3, 4), np.array([0.0, 1.0, 1.5, 3.0]))
+    yield Sample(real(3, 4), real(3, 4, seed=1), dim=0)
+    yield Fails(RuntimeError, real(3, 4), real(5))
+    yield Fails(IndexError, real(3, 4), dim=2)
+
+
+def trapezoids(op: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, int]:
+    """The areas between neighbouring points, and the dimension they lie along."""
+    axis = checked_dim(op, y, dim)
+    before, behind = neighbours(y, axis)
+    if x is None:
+        return (before + behind) * ((1 if dx is None else dx) / 2), axis
+    if x._data.ndim == 1:
+        x = x.reshape(-1, *[1] * (y._data.ndim - axis - 1))
+        left, right = neighbours(x, 0)
+    else:
+        left, right = neighbours(x, checked_dim(op, x, dim))
+    return (before + behind) * (right - left) / 2, axis
+
+
+@composite(trapezoid_samples, aliases=("trapz",))
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
+    """The integral by the trapezoidal rule, over points x or at distance dx."""
+    areas, axis = trapezoids("trapezoid", y, x, dx, dim)
+    return areas.sum(axis)
+
+
+@composite(trapezoid_samples)
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1
+) -> Tensor:
+    """The running integral by the trapezoidal rule."""
+    areas, axis = trapezoids("cumulative_trapezoid", y, x, dx, dim)
+    return areas.cumsum(axis)

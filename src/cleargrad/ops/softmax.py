@@ -1,1 +1,225 @@
-"""Softmax."""
+"""Softmax and log-softmax along a dimension, with kernels that make few passes over memory.
+
+The adjoint of each is an op of its own, and closed: its gradient is written with itself. Read next: ops/loss.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+
+
+import numpy as np
+
+from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY
+from cleargrad.core.dtype import dtype as Dtype
+from cleargrad.core.shape import Spec, wrap_dim
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import error
+from cleargrad.ops.declare import F32, composite, face, opaque
+from cleargrad.ops.samples import Fails, Sample, real, whole
+from cleargrad.ops.views import check_tensor
+
+BLAS_LENGTH = 4096  # up to here a sum by dot product is as exact as the sum of float32 needs to be
+
+
+def sum_along(x: np.ndarray, dim: int) -> np.ndarray:
+    """The sum along a dimension, kept; rows in a piece are summed by BLAS, which is several times faster."""
+    length = x.shape[dim]
+    if dim == x.ndim - 1 and x.flags.c_contiguous and 0 < length <= BLAS_LENGTH:
+        rows = x.reshape(-1, length)
+        return rows.dot(np.ones(length, x.dtype)).reshape(*x.shape[:-1], 1)
+    return np.add.reduce(x, axis=dim, keepdims=True)
+
+
+def widened(kernel: Callable) -> Callable:
+    """The kernel for every float type: narrow ones are computed in float32; 0-d arrays become 1-d."""
+
+    def run(*arrays: np.ndarray, dim: int) -> np.ndarray:
+        first = arrays[0]
+        if not first.size:
+            return np.empty_like(first)
+        if not first.ndim:
+            return run(*[x.reshape(1) for x in arrays], dim=dim).reshape(())
+        if first.dtype in NARROW:
+            return kernel(*[x.astype(F32) for x in arrays], dim).astype(first.dtype)
+        return kernel(*arrays, dim)
+
+    return run
+
+
+def exponentials(x: np.ndarray, dim: int) -> np.ndarray:
+    """exp(x − max x), which cannot overflow."""
+    result = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True))
+    return np.exp(result, out=result)
+
+
+@widened
+def softmax_kernel(x: np.ndarray, dim: int) -> np.ndarray:
+    result = exponentials(x, dim)
+    return np.divide(result, sum_along(result, dim), out=result)
+
+
+@widened
+def log_softmax_kernel(x: np.ndarray, dim: int) -> np.ndarray:
+    result = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True))
+    result -= np.log(sum_along(np.exp(result), dim))
+    return result
+
+
+@widened
+def softmax_adjoint(grad: np.ndarray, out: np.ndarray, dim: int) -> np.ndarray:
+    """out · (grad − Σ grad·out)."""
+    result = np.multiply(grad, out)
+    return np.subtract(result, out * sum_along(result, dim), out=result)
+
+
+@widened
+def log_softmax_adjoint(grad: np.ndarray, out: np.ndarray, dim: int) -> np.ndarray:
+    """grad − exp(out) · Σ grad."""
+    result = np.exp(out)
+    result *= sum_along(grad, dim)
+    return np.subtract(grad, result, out=result)
+
+
+def softmax_spec(name: str) -> Callable:
+    def spec(x: Tensor, *, dim: int) -> Spec:
+        kind = OF_NUMPY[x._data.dtype]
+        if kind.category != FLOAT:
+            raise error(NotImplementedError, name, f"not implemented for {kind}", input=x, fix="pass dtype=")
+        return Spec(x._data.shape, kind)
+
+    return spec
+
+
+def softmax_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), 1)
+    yield Sample(real(3, 4), 0)
+    yield Sample(real(2, 3, 4), -2)
+    yield Sample(real(), 0)
+    yield Sample(real(0, 3), 1)
+    yield Sample(whole(2, 3), -1, dtype=OF_NUMPY[F32])
+    yield Fails(IndexError, real(3, 4), 2)
+    yield Fails(RuntimeError, whole(3, 4), 1)
+    yield Fails(TypeError, real(3, 4), "a")
+
+
+def adjoint_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4), real(3, 4, low=0, high=1, seed=1), dim=1)
+    yield Sample(real(3, 4), real(3, 4, low=0, high=1, seed=1), dim=0)
+
+
+def adjoint_spec(grad: Tensor, out: Tensor, *, dim: int) -> Spec:
+    return Spec(out._data.shape, out.dtype)
+
+
+softmax_backward = opaque(
+    "softmax_backward",
+    spec=adjoint_spec,
+    run=lambda grad, out, *, dim: softmax_adjoint(grad, out, dim=dim),
+    vjp=(
+        lambda g, out, *, dim: softmax_backward(g, out, dim=dim),
+        lambda g, grad, out, *, dim: (
+            g * (grad - (grad * out).sum(dim, True)) - grad * (g * out).sum(dim, True)
+        ),
+    ),
+    samples=adjoint_samples,
+    spec_first=False,
+)
+log_softmax_backward = opaque(
+    "log_softmax_backward",
+    spec=adjoint_spec,
+    run=lambda grad, out, *, dim: log_softmax_adjoint(grad, out, dim=dim),
+    vjp=(
+        lambda g, out, *, dim: g - (g * out.exp()).sum(dim, True),
+        lambda g, grad, out, *, dim: -g * out.exp() * grad.sum(dim, True),
+    ),
+    samples=adjoint_samples,
+    spec_first=False,
+)
+softmax_op = opaque(
+    "softmax",
+    spec=softmax_spec("softmax"),
+    run=lambda x, *, dim: softmax_kernel(x, dim=dim),
+    vjp=lambda g, out, *, dim: softmax_backward(g, out, dim=dim),
+    samples=softmax_samples,
+)
+log_softmax_op = opaque(
+    "log_softmax",
+    spec=softmax_spec("log_softmax"),
+    run=lambda x, *, dim: log_softmax_kernel(x, dim=dim),
+    vjp=lambda g, out, *, dim: log_softmax_backward(g, out, dim=dim),
+    samples=softmax_samples,
+)
+
+
+def along(door: Callable, input: Tensor, dim: int, dtype: Dtype | None) -> Tensor:
+    name = door.op.name
+    check_tensor(name, input)
+    if dtype is not None:
+        input = input.to(dtype)
+    return door(input, dim=wrap_dim(name, dim, input._data.ndim))
+
+
+@face(softmax_op, method=True, out=True)
+def softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
+    """exp(x) / Σ exp(x) along a dimension."""
+    return along(softmax_op, input, dim, dtype)
+
+
+@face(log_softmax_op, method=True, out=True)
+def log_softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
+    """x − log Σ exp(x) along a dimension: the logarithm of softmax, where softmax itself would underflow."""
+    return along(log_softmax_op, input, dim, dtype)
+
+
+# The forms in torch.nn.functional, which may choose the dimension themselves -------------------------------
+
+
+def implicit_dim(name: str, rank: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        UserWarning,
+        stacklevel=stacklevel + 1,
+    )
+    return 0 if rank in (0, 1, 3) else 1
+
+
+def functional(name: str, compute: Callable, doc: str) -> Callable:
+    """`name(input, dim=None, _stacklevel=3, dtype=None)`."""
+
+    def chosen(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype | None = None) -> Tensor:
+        check_tensor(name, input)
+        if dim is None:
+            dim = implicit_dim(name, input._data.ndim, _stacklevel - 1)
+        return compute(input, dim, dtype)
+
+    chosen.__name__ = chosen.__qualname__ = name
+    chosen.__doc__ = doc
+    return composite(softmax_samples, spaces=("nn.functional",))(chosen)
+
+
+functional("softmax", softmax, "exp(x) / Σ exp(x) along a dimension.")
+functional("log_softmax", log_softmax, "x − log Σ exp(x) along a dimension.")
+functional("softmin", lambda input, dim, dtype: softmax(-input, dim, dtype), "softmax of −x.")
+
+
+def gumbel_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4))
+    yield Sample(real(3, 4), 0.5, dim=0)
+
+
+@composite(gumbel_samples, spaces=("nn.functional",))
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A draw from softmax(logits) that can be differentiated; with `hard` a one-hot value with the soft gradient."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    noise = -logits.detach().clone().exponential_().log()
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    one_hot = logits.detach().new_zeros(logits.shape).scatter_(dim, index, 1.0)
+    return one_hot - soft.detach() + soft
+
+

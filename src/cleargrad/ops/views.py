@@ -1,27 +1,63 @@
 """Views: ops whose result shares memory with their operand.
 
-Each `run` is the NumPy view itself; strides in attributes count elements, as in PyTorch. The vjps are written
-out for the reader although they could be derived. Read next: ops/indexing.py.
+Reshaping, size-one dimensions, broadcasting and parts along dimensions. Each `run` is the NumPy view itself; the
+vjps are written out for the reader although they could be derived. Read next: ops/dimensions.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
-from numpy.lib.stride_tricks import as_strided as strided_array
 
-from cleargrad.autograd.node import Node, address, edge_of, strides_of
+from cleargrad.autograd.node import Node, edge_of
+from cleargrad.core.dtype import dtype as Dtype
+from cleargrad.core.dtype import float32
 from cleargrad.core.mode import SPECIAL, mode
-from cleargrad.core.shape import Spec, as_index, contiguous_strides, count, infer_size, sizes_of, wrap_dim, wrap_dims
-from cleargrad.core.tensor import Tensor, new, tick
+from cleargrad.core.shape import (
+    Spec,
+    as_index,
+    broadcast,
+    count,
+    infer_size,
+    sizes_of,
+    wrap_dim,
+    wrap_dims,
+)
+from cleargrad.core.tensor import Tensor, new, tick, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import IN_NO_GRAD
 from cleargrad.ops.declare import composite, face, opaque, view
+from cleargrad.ops.inplace import check_history
 from cleargrad.ops.op import NO_GRAD, Plan
 from cleargrad.ops.samples import Fails, Sample, real
+
+
+def check_tensor(op: str, value: Any, name: str = "input") -> None:
+    if not isinstance(value, Tensor):
+        raise error(TypeError, op, f"argument '{name}' must be Tensor, not {type(value).__name__}")
+
+
+def taking_place(function: Callable) -> Callable:
+    """The in-place form of a view: the tensor itself becomes the view."""
+    name = function.__name__ + "_"
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_tensor(name, self)
+        if mode.grad and edge_of(self) is not None:
+            check_history(self, name)
+        before = wrap(self._data, self._edge)
+        before._ver = self._ver
+        result = function(before, *args, **kwargs)
+        self._data, self._edge = result._data, result._edge
+        self.bump()
+        self._seen = self._ver[0]
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
 
 # Reshaping -------------------------------------------------------------------------------------------------
 
@@ -72,10 +108,12 @@ _view_op = view_as_shape.op  # type: ignore[attr-defined]
 _view_node, _view_plan = _view_op.node, _view_op.plan((True,))
 
 
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape: a view when the strides allow it, else a copy."""
-    if len(shape) == 1 and type(shape[0]) is not int:
-        shape = sizes_of(shape)
+    if len(sizes) == 1 and type(sizes[0]) is not int:
+        shape = sizes_of(sizes)
+    else:
+        shape = sizes or sizes_of((shape,))
     try:
         data = input._data
         result = data.reshape(shape)
@@ -129,24 +167,27 @@ def reshape_slowly(input: Tensor, shape: tuple[int, ...], data: np.ndarray) -> T
 face(view_as_shape, method=True)(reshape)
 
 
-@composite(reshape_samples, method=True, reference=lambda torch: torch.Tensor.view)
-def view_(input: Tensor, *shape: Any) -> Tensor:
+@composite(reshape_samples, method=True, spaces=(), reference=lambda torch: torch.Tensor.view)
+def view_(input: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = None) -> Tensor:
     """The same memory in another shape; an error when that needs a copy. A dtype reinterprets the bytes."""
-    from cleargrad.core.dtype import dtype
-
-    if len(shape) == 1 and isinstance(shape[0], dtype):
-        return reinterpret(input, dtype=shape[0])
-    return view_as_shape(input, shape=infer_size("view", sizes_of(shape), input._data.size))
-
-
-def check_tensor(op: str, value: Any, name: str = "input") -> None:
-    if not isinstance(value, Tensor):
-        raise error(TypeError, op, f"argument '{name}' must be Tensor, not {type(value).__name__}")
+    if len(sizes) == 1 and isinstance(sizes[0], Dtype):
+        dtype = sizes[0]
+    if dtype is not None:
+        return reinterpret(input if edge_of(input) is None else input.detach(), dtype=dtype)
+    shape = sizes_of(sizes or (size,))
+    return view_as_shape(input, shape=infer_size("view", shape, input._data.size))
 
 
-def run_reinterpret(x: np.ndarray, *, dtype: Any) -> np.ndarray:
-    if x.ndim == 0 and x.itemsize != dtype.itemsize:
-        raise error(RuntimeError, "view", f"a 0-d tensor of {x.itemsize} bytes cannot be viewed as {dtype}")
+def run_reinterpret(x: np.ndarray, *, dtype: Dtype) -> np.ndarray:
+    ratio = dtype.itemsize / x.itemsize
+    if ratio != 1:
+        if not x.ndim:
+            raise error(RuntimeError, "view", "a 0-d tensor can only be viewed as a type of the same size")
+        if x.strides[-1] != x.itemsize and x.shape[-1] != 1:
+            raise error(RuntimeError, "view", f"the last dimension's stride must be 1 to view it as {dtype}")
+        if x.shape[-1] % ratio and ratio > 1:
+            rule = f"the last dimension's size must be divisible by {ratio:g} to view it as {dtype}"
+            raise error(RuntimeError, "view", rule, size=str(x.shape))
     return x.view(dtype.numpy)
 
 
@@ -154,21 +195,77 @@ reinterpret = view(
     "view_dtype",
     run_reinterpret,
     vjp=NO_GRAD,
-    samples=lambda: iter([Sample(real(3, 4), dtype=np.int64)]),
+    samples=lambda: iter([Sample(real(3, 4), dtype=float32)]),
 )
 
-# Order of dimensions ---------------------------------------------------------------------------------------
+
+@composite(lambda: iter([Sample(real(3, 4), real(2, 6)), Fails(RuntimeError, real(3), real(2))]), method=True,
+           spaces=(), reference=lambda torch: torch.Tensor.view_as)
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """The same memory in the shape of another tensor."""
+    check_tensor("view_as", other, "other")
+    return view_(input, other._data.shape)
 
 
-def permute_samples() -> Iterator[Sample]:
-    yield Sample(real(2, 3, 4), (2, 0, 1))
-    yield Sample(real(2, 3, 4), (-1, 1, 0))
-    yield Sample(real(3), (0,))
-    yield Sample(real(), ())
-    yield Fails(RuntimeError, real(2, 3), (0, 0))
-    yield Fails(RuntimeError, real(2, 3), (0,))
-    yield Fails(IndexError, real(2, 3), (0, 2))
+@composite(lambda: iter([Sample(real(3, 4), real(2, 6)), Fails(RuntimeError, real(3), real(2))]), method=True,
+           spaces=(), reference=lambda torch: torch.Tensor.reshape_as)
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """The same elements in the shape of another tensor."""
+    check_tensor("reshape_as", other, "other")
+    return reshape(input, other._data.shape)
 
+
+def flatten_samples() -> Iterator[Sample]:
+    yield Sample(real(2, 3, 4))
+    yield Sample(real(2, 3, 4), 1)
+    yield Sample(real(2, 3, 4), 0, -2)
+    yield Sample(real())
+    yield Fails(RuntimeError, real(2, 3), 1, 0)
+    yield Fails(IndexError, real(2, 3), 0, 2)
+
+
+@composite(flatten_samples, method=True)
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Joins neighbouring dimensions into one."""
+    check_tensor("flatten", input)
+    shape = input._data.shape
+    start, end = wrap_dim("flatten", start_dim, len(shape)), wrap_dim("flatten", end_dim, len(shape))
+    if start > end:
+        raise error(RuntimeError, "flatten", "start_dim cannot come after end_dim", start=start, end=end)
+    if start == end and shape:
+        return input
+    return reshape(input, (*shape[:start], count(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@composite(lambda: iter([Sample(real(2, 3)), Sample(real()), Sample(real(4))]), method=True)
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension."""
+    check_tensor("ravel", input)
+    return reshape(input.contiguous(), (input._data.size,))
+
+
+def unflatten_samples() -> Iterator[Sample]:
+    yield Sample(real(2, 6), 1, (2, 3))
+    yield Sample(real(6, 2), -2, (3, -1))
+    yield Fails(RuntimeError, real(2, 6), 0, (3, 1))
+    yield Fails(RuntimeError, real(2, 6), 0, ())
+    yield Fails(IndexError, real(2, 6), 2, (3, 1))
+
+
+@composite(unflatten_samples, method=True)
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Splits one dimension into several; one of them may be -1."""
+    check_tensor("unflatten", input)
+    shape = input._data.shape
+    if not shape:
+        raise error(RuntimeError, "unflatten", "a 0-d tensor has no dimension to split")
+    dim = wrap_dim("unflatten", dim, len(shape))
+    if not len(sizes):
+        raise error(RuntimeError, "unflatten", "sizes must be non-empty")
+    return view_(input, (*shape[:dim], *infer_size("unflatten", tuple(sizes), shape[dim]), *shape[dim + 1 :]))
+
+
+alias = view("alias", lambda x: x.view(), vjp=lambda g: g, samples=lambda: iter([Sample(real(2, 3))]))
 
 def inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes `dims`."""
@@ -178,72 +275,36 @@ def inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(back)
 
 
-permute_dims = view(
-    "permute",
-    lambda x, *, dims: x.transpose(dims),
-    vjp=lambda g, *, dims: permute_dims(g, dims=inverse(dims)),
-    samples=permute_samples,
-)
-swap_dims = view(
-    "transpose",
-    lambda x, *, dim0, dim1: x.swapaxes(dim0, dim1),
-    vjp=lambda g, *, dim0, dim1: swap_dims(g, dim0=dim0, dim1=dim1),
-    samples=lambda: iter([Sample(real(2, 3, 4), 0, 2), Sample(real(2, 3), -1, 0), Fails(IndexError, real(2, 3), 0, 2)]),
-)
-
-
-@face(permute_dims, method=True)
-def permute(input: Tensor, *dims: Any) -> Tensor:
-    """The dimensions in another order."""
-    check_tensor("permute", input)
-    order = sizes_of(dims)
-    rank = input._data.ndim
-    if len(order) != rank:
-        rule = f"the number of dimensions in dims ({len(order)}) must match the input's ({rank})"
-        raise error(RuntimeError, "permute", rule, input=input, dims=order)
-    order = tuple(wrap_dim("permute", dim, rank) for dim in order)
-    if len(set(order)) != rank:
-        raise error(RuntimeError, "permute", "duplicate dims are not allowed", dims=order)
-    return permute_dims(input, dims=order)
-
-
-@face(swap_dims, method=True, inplace=False, aliases=("swapaxes", "swapdims"))
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Swaps two dimensions."""
-    check_tensor("transpose", input)
-    rank = input._data.ndim
-    if rank == 0:
-        wrap_dim("transpose", dim0, 0), wrap_dim("transpose", dim1, 0)
-        return alias(input)
-    return swap_dims(input, dim0=wrap_dim("transpose", dim0, rank), dim1=wrap_dim("transpose", dim1, rank))
-
-
-alias = view("alias", lambda x: x.view(), vjp=lambda g: g, samples=lambda: iter([Sample(real(2, 3))]))
-
-
 # Size-one dimensions and broadcasting ----------------------------------------------------------------------
 
+
+def run_expand(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    result = np.broadcast_to(x, shape)
+    # NumPy hands it out read-only; which writes are allowed is for ops/inplace.py to say.
+    result.flags.writeable = x.flags.writeable
+    return result
+
+
+def expand_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 1), (3, 4))
+    yield Sample(real(3, 1), (2, -1, 4))
+    yield Sample(real(), (2, 2))
+    yield Sample(real(1, 3), (0, 3))
+    yield Fails(RuntimeError, real(3, 2), (3, 4))
+    yield Fails(RuntimeError, real(3), (-1, 3))
+    yield Fails(RuntimeError, real(3, 4), (4,))
+
+
 expand_to = view(
-    "expand",
-    lambda x, *, shape: np.broadcast_to(x, shape),
-    vjp=lambda g, *, x_shape: g.sum_to_size(x_shape),
-    samples=lambda: iter(
-        [
-            Sample(real(3, 1), (3, 4)),
-            Sample(real(3, 1), (2, -1, 4)),
-            Sample(real(), (2, 2)),
-            Fails(RuntimeError, real(3, 2), (3, 4)),
-            Fails(RuntimeError, real(3), (-1, 3)),
-        ]
-    ),
+    "expand", run_expand, vjp=lambda g, *, x_shape: g.sum_to_size(x_shape), samples=expand_samples
 )
 
 
-@face(expand_to, method=True, reference=lambda torch: torch.Tensor.expand)
-def expand(input: Tensor, *size: Any) -> Tensor:
+@face(expand_to, method=True, spaces=(), reference=lambda torch: torch.Tensor.expand)
+def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Repeats size-one dimensions without copying; -1 keeps a size."""
     check_tensor("expand", input)
-    target = sizes_of(size)
+    target = sizes_of(sizes or (size,))
     shape = input._data.shape
     lead = len(target) - len(shape)
     if lead < 0:
@@ -252,8 +313,9 @@ def expand(input: Tensor, *size: Any) -> Tensor:
     full = []
     for axis, extent in enumerate(target):
         have = shape[axis - lead] if axis >= lead else None
-        if extent == -1 and have is None:
-            raise error(RuntimeError, "expand", "-1 is not allowed in a leading, new dimension", size=target)
+        if extent < 0 and (have is None or extent != -1):
+            rule = "a negative size is not allowed, except -1 for a dimension that exists"
+            raise error(RuntimeError, "expand", rule, input=input, size=target)
         if extent != -1 and have not in (None, 1, extent):
             rule = f"the expanded size ({extent}) must match the existing size ({have}) at dimension {axis}"
             raise error(RuntimeError, "expand", rule, input=input, size=target)
@@ -261,146 +323,29 @@ def expand(input: Tensor, *size: Any) -> Tensor:
     return expand_to(input, shape=tuple(full))
 
 
-# Geometry --------------------------------------------------------------------------------------------------
-#
-# These ops see a tensor as memory: x lies there with strides `x_stride`, and a window of `size` and `stride`
-# starts `offset` elements after x's first one. All counts are in elements.
+@composite(lambda: iter([Sample(real(3, 1), real(2, 3, 4)), Fails(RuntimeError, real(3), real(2))]), method=True,
+           spaces=(), reference=lambda torch: torch.Tensor.expand_as)
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """Expands to the shape of another tensor."""
+    check_tensor("expand_as", other, "other")
+    return expand(input, other._data.shape)
 
 
-def positions(size: tuple, stride: tuple, offset: int = 0) -> np.ndarray:
-    """The memory position of every element of a window."""
-    result = np.full((), offset, np.int64)
-    for extent, step in zip(size, stride, strict=True):
-        result = result[..., None] + np.arange(extent) * step
-    return result
+@composite(expand_samples, method=True)
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """Expands to a shape."""
+    return expand(input, size)
 
 
-def extent(size: tuple, stride: tuple) -> int:
-    """How many elements of memory a window spans from its first element on."""
-    return 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if count(size) else 0
-
-
-def memory(x: np.ndarray, x_stride: tuple, size: tuple, stride: tuple, offset: int) -> tuple[np.ndarray, int]:
-    """Fresh memory that holds x and the window, and where x starts in it."""
-    start = max(0, -offset)
-    line = np.zeros(max(start + extent(x.shape, x_stride), start + offset + extent(size, stride)), x.dtype)
-    line[positions(x.shape, x_stride, start)] = x
-    return line, start
-
-
-def run_window(x: np.ndarray, *, size: tuple, stride: tuple, offset: int, x_stride: tuple) -> np.ndarray:
-    if strides_of(x) != x_stride:  # a replayed value may be laid out otherwise than it was recorded
-        line, start = memory(x, x_stride, size, stride, offset)
-        return strided_array(line[start + offset :], size, [step * x.itemsize for step in stride])
-    owner = x
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    low, high = byte_bounds(owner)
-    first = address(x) + offset * x.itemsize
-    if count(size) and (first < low or first + extent(size, stride) * x.itemsize > high):
-        rule = f"the window reaches outside the storage of {(high - low) // x.itemsize} elements"
-        raise error(RuntimeError, "as_strided", rule, size=size, stride=stride, offset=offset)
-    if not count(size):
-        return strided_array(x, size, [step * x.itemsize for step in stride])
-    return np.ndarray(size, x.dtype, memory_of(owner), first - low, [step * x.itemsize for step in stride])
-
-
-def memory_of(owner: np.ndarray) -> np.ndarray:
-    """An owning array's memory as one line, in the order of its addresses."""
-    order = sorted(range(owner.ndim), key=lambda axis: -owner.strides[axis])
-    line = owner.transpose(order)
-    return line if line.flags.c_contiguous else strided_array(line, (extent(line.shape, strides_of(line)),), (line.itemsize,))
-
-
-def strided_samples() -> Iterator[Sample]:
-    yield Sample(real(3, 4), (2, 2), (4, 1))
-    yield Sample(real(3, 4), (2, 3), (1, 2), 1)
-    yield Sample(real(5), (4, 2), (1, 1))
-    yield Fails(RuntimeError, real(5), (4, 2), (2, 1))
-
-
-window = view(
-    "as_strided",
-    run_window,
-    vjp=lambda g, *, x_shape, size, stride, offset, x_stride: window_adjoint(
-        g, shape=x_shape, size=size, stride=stride, offset=offset, x_stride=x_stride
-    ),
-    samples=strided_samples,
-)
-
-
-@face(window, method=True)
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A view with any size, stride and offset into the tensor's storage."""
-    check_tensor("as_strided", input)
-    offset = 0 if storage_offset is None else storage_offset - input.storage_offset()
-    strides = strides_of(input._data)
-    return window(input, size=sizes_of((size,)), stride=tuple(stride), offset=offset, x_stride=strides)
-
-
-def run_window_copy(x: np.ndarray, *, size: tuple, stride: tuple, offset: int, x_stride: tuple) -> np.ndarray:
-    line, start = memory(x, x_stride, size, stride, offset)
-    return line[positions(size, stride, start + offset)]
-
-
-def run_window_adjoint(
-    g: np.ndarray, *, shape: tuple, size: tuple, stride: tuple, offset: int, x_stride: tuple
-) -> np.ndarray:
-    line, start = memory(np.zeros(shape, g.dtype), x_stride, size, stride, offset)
-    np.add.at(line, positions(size, stride, start + offset), g)
-    return line[positions(shape, x_stride, start)]
-
-
-window_copy = opaque(
-    "as_strided_copy",
-    spec=lambda x, *, size, stride, offset, x_stride: Spec(size, x.dtype),
-    run=run_window_copy,
-    vjp=lambda g, *, x_shape, size, stride, offset, x_stride: window_adjoint(
-        g, shape=x_shape, size=size, stride=stride, offset=offset, x_stride=x_stride
-    ),
-    samples=lambda: iter([Sample(real(5), size=(4, 2), stride=(1, 1), offset=0, x_stride=(1,))]),
-)
-window_adjoint = opaque(
-    "as_strided_adjoint",
-    spec=lambda g, *, shape, size, stride, offset, x_stride: Spec(shape, g.dtype),
-    run=run_window_adjoint,
-    vjp=lambda g, *, size, stride, offset, x_stride: window_copy(
-        g, size=size, stride=stride, offset=offset, x_stride=x_stride
-    ),
-    samples=lambda: iter([Sample(real(4, 2), shape=(5,), size=(4, 2), stride=(1, 1), offset=0, x_stride=(1,))]),
-)
-
-
-def run_window_scatter(
-    x: np.ndarray, y: np.ndarray, *, size: tuple, stride: tuple, offset: int, x_stride: tuple
-) -> np.ndarray:
-    if x_stride == contiguous_strides(x.shape) and x.size:
-        copy = np.array(x, order="C")
-        strided_array(copy.reshape(-1)[offset:], size, [step * x.itemsize for step in stride])[...] = y
-        return copy
-    line, start = memory(x, x_stride, size, stride, offset)
-    line[positions(size, stride, start + offset)] = y
-    return line[positions(x.shape, x_stride, start)]
-
-
-# The history of a tensor that was written through a view; PyTorch calls its node CopySlices.
-window_scatter = opaque(
-    "as_strided_scatter",
-    spec=lambda x, y, *, size, stride, offset, x_stride: Spec(x._data.shape, x.dtype),
-    run=run_window_scatter,
-    vjp=(
-        lambda g, *, size, stride, offset, x_stride: window_scatter(
-            g, g.new_zeros(size), size=size, stride=stride, offset=offset, x_stride=x_stride
-        ),
-        lambda g, *, size, stride, offset, x_stride: window_copy(
-            g, size=size, stride=stride, offset=offset, x_stride=x_stride
-        ),
-    ),
-    samples=lambda: iter(
-        [Sample(real(3, 4), real(2, 2), size=(2, 2), stride=(4, 1), offset=1, x_stride=(4, 1))]
-    ),
-    node="CopySlices",
-)
+@composite(lambda: iter([Sample(real(3, 1), real(4, seed=1)), Fails(RuntimeError, real(3), real(2))]))
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Expands tensors to the shape they have in common."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    for tensor in tensors:
+        check_tensor("broadcast_tensors", tensor, "tensors")
+    shape = broadcast("broadcast_tensors", *(tensor._data.shape for tensor in tensors))
+    return tuple(expand(tensor, shape) for tensor in tensors)
 
 
 # Parts along dimensions --------------------------------------------------------------------------------------
@@ -454,9 +399,15 @@ def unsqueeze_samples() -> Iterator[Sample]:
     yield Fails(IndexError, real(3, 4), 3)
 
 
+def new_axis_vjp(g: Tensor, *, x_shape: tuple, index: tuple) -> Tensor:
+    if g._data.size == count(x_shape):
+        return g.reshape(x_shape)
+    return index_adjoint(g, shape=x_shape, index=index)  # an index such as [:2, None]
+
+
 index_select_one = view("select", run_index, vjp=index_vjp, samples=select_samples)
 index_slice = view("slice", run_index, vjp=index_vjp, samples=narrow_samples)
-index_new_axis = view("unsqueeze", run_index, vjp=index_vjp, samples=unsqueeze_samples)
+index_new_axis = view("unsqueeze", run_index, vjp=new_axis_vjp, samples=unsqueeze_samples)
 
 
 @face(index_select_one, method=True)
@@ -482,7 +433,9 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if not shape:
         raise error(RuntimeError, "narrow", "narrow() cannot be applied to a 0-dim tensor")
     dim = wrap_dim("narrow", dim, len(shape))
-    start = as_index("narrow", start)
+    if isinstance(start, Tensor) and (start._data.ndim or start._data.dtype.kind not in "iu"):
+        raise error(RuntimeError, "narrow", "start must be an 0-dim integral Tensor", start=start)
+    start, length = as_index("narrow", start), as_index("narrow", length)
     if length < 0:
         raise error(RuntimeError, "narrow", f"length must be non-negative, got {length}")
     if not -shape[dim] <= start <= shape[dim]:
@@ -511,18 +464,31 @@ def squeeze_samples() -> Iterator[Sample]:
     yield Fails(IndexError, real(3, 1), 2)
 
 
-squeeze_dims = view(
-    "squeeze",
-    lambda x, *, dims: x.squeeze(dims),
-    vjp=lambda g, *, x_shape, dims: g.reshape(x_shape),
-    samples=squeeze_samples,
-)
+def squeezing(name: str, node: str, samples: Callable) -> Callable:
+    return view(
+        name,
+        lambda x, *, dims: x.squeeze(dims),
+        vjp=lambda g, *, x_shape: g.reshape(x_shape),
+        samples=samples,
+        node=node,
+    )
 
 
-@face(squeeze_dims, method=True)
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+# One op under three names, because PyTorch prints three.
+squeeze_all = squeezing("squeeze", "SqueezeBackward0", squeeze_samples)
+squeeze_one = squeezing("squeeze_dim", "SqueezeBackward1", lambda: iter([Sample(real(3, 1), dims=(1,))]))
+squeeze_some = squeezing("squeeze_dims", "SqueezeBackward2", lambda: iter([Sample(real(1, 3, 1), dims=(0, 2))]))
+
+
+@face(squeeze_all, method=True)
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Drops dimensions of size one: all of them, or those named."""
     check_tensor("squeeze", input)
     shape = input._data.shape
-    dims = wrap_dims("squeeze", dim, len(shape))
-    return squeeze_dims(input, dims=tuple(axis for axis in dims if shape[axis] == 1))
+    dims = tuple(axis for axis in wrap_dims("squeeze", dim, len(shape)) if shape[axis] == 1)
+    door = squeeze_all if dim is None else squeeze_some if isinstance(dim, (tuple, list)) else squeeze_one
+    return door(input, dims=dims)
+
+
+Tensor.squeeze_ = taking_place(squeeze)  # type: ignore[attr-defined]
+Tensor.unsqueeze_ = taking_place(unsqueeze)  # type: ignore[attr-defined]

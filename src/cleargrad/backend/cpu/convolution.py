@@ -23,8 +23,8 @@ from cleargrad.backend.cpu.precision import widen
 COLUMN_BYTES = 4 << 20
 
 
-def convolve(x, w, stride, padding, dilation, groups) -> np.ndarray:
-    """out[n, o, t] = sum over c, k of x[n, c, t * stride + k * dilation - padding] * w[o, c, k]."""
+def convolve(x, w, stride, padding, dilation, groups, bias=None) -> np.ndarray:
+    """out[n, o, t] = bias[o] + sum over c, k of x[n, c, t * stride + k * dilation - padding] * w[o, c, k]."""
     dtype = np.result_type(x, w)
     x, w = widen(x), widen(w)
     batch, out_channels, kernel = x.shape[0], w.shape[0], w.shape[2:]
@@ -37,10 +37,11 @@ def convolve(x, w, stride, padding, dilation, groups) -> np.ndarray:
         target = targets[block]
         columns = _as_matrix(windows[block], target.shape[2:])
         target[...] = (weights @ columns).reshape(target.shape)
+    _add_bias(out, bias)
     return out.astype(dtype, copy=False)
 
 
-def convolve_input(g, w, input_size, stride, padding, dilation, groups) -> np.ndarray:
+def convolve_input(g, w, input_size, stride, padding, dilation, groups, bias=None) -> np.ndarray:
     """The adjoint of `convolve` in x: g (N, O, *T) spread back over (N, C, *input_size).
 
     A correlation with the flipped kernel copies O * K rows of columns; adding up taps touches C * K of them.
@@ -50,7 +51,7 @@ def convolve_input(g, w, input_size, stride, padding, dilation, groups) -> np.nd
     channels, kernel, size = w.shape[1] * groups, w.shape[2:], g.shape[2:]
     if w.shape[0] <= channels and _is_plain_correlation(g, w, input_size, stride, padding, dilation):
         reach = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding))
-        return convolve(g, _flip(w, groups), stride, reach, dilation, groups).astype(dtype, copy=False)
+        return convolve(g, _flip(w, groups), stride, reach, dilation, groups, bias).astype(dtype, copy=False)
     padded_size = tuple(n + 2 * p for n, p in zip(input_size, padding))
     padded = np.zeros((g.shape[0], channels, *padded_size), np.result_type(g, w))
     windows = sliding_windows(padded, kernel, size, stride, dilation, groups)
@@ -61,7 +62,9 @@ def convolve_input(g, w, input_size, stride, padding, dilation, groups) -> np.nd
         columns = weights @ _as_matrix(source, source.shape[2:])
         window = windows[block]
         add_taps(window, columns.reshape(window.shape), len(size))
-    return np.ascontiguousarray(crop(padded, padding)).astype(dtype, copy=False)
+    out = np.ascontiguousarray(crop(padded, padding))
+    _add_bias(out, bias)
+    return out.astype(dtype, copy=False)
 
 
 def convolve_weight(g, x, kernel_size, stride, padding, dilation, groups) -> np.ndarray:
@@ -78,6 +81,11 @@ def convolve_weight(g, x, kernel_size, stride, padding, dilation, groups) -> np.
         columns = _as_matrix(windows[block], source.shape[2:])
         total += _as_matrix(source, source.shape[2:]) @ columns.swapaxes(1, 2)
     return total.reshape(out_channels, windows.shape[1], *kernel_size).astype(dtype, copy=False)
+
+
+def _add_bias(out, bias) -> None:
+    if bias is not None:
+        out += widen(bias).reshape(-1, *(1,) * (out.ndim - 2))
 
 
 def output_size(size, kernel, stride, padding, dilation) -> tuple[int, ...]:

@@ -18,16 +18,24 @@ from cleargrad.backend.cpu.precision import widen
 
 def max_pool(x, kernel, stride, padding, dilation, ceil_mode) -> tuple[np.ndarray, np.ndarray]:
     """The largest value of every window and its index in the plane."""
-    size = pooled_size(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
     wide = widen(x)
-    values = np.full((*x.shape[:2], *size), _lowest(wide.dtype))
+    values = max_values(wide, kernel, stride, padding, dilation, ceil_mode)
+    size = values.shape[2:]
     taps = list(_taps(x.shape[2:], size, kernel, stride, padding, dilation))
-    for _, target, source in taps:
-        np.maximum(values[target], wide[source], out=values[target])
     winners = _first_match(wide, values, taps, math.prod(kernel))
     indices = np.take(_tap_offsets(x.shape[2:], kernel, dilation), winners, mode="clip")
     indices += _plane_origins(x.shape[2:], size, stride, padding)
     return values.astype(x.dtype, copy=False), indices
+
+
+def max_values(x, kernel, stride, padding, dilation, ceil_mode) -> np.ndarray:
+    """The largest value of every window."""
+    size = pooled_size(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    wide = widen(x)
+    values = np.full((*x.shape[:2], *size), _lowest(wide.dtype))
+    for _, target, source in _taps(x.shape[2:], size, kernel, stride, padding, dilation):
+        np.maximum(values[target], wide[source], out=values[target])
+    return values.astype(x.dtype, copy=False)
 
 
 def adaptive_max_pool(x, size) -> tuple[np.ndarray, np.ndarray]:
@@ -105,6 +113,13 @@ def scatter_plane(g, indices, plane_size) -> np.ndarray:
     out = np.zeros(math.prod(shape), values.dtype)
     np.add.at(out, flat, values)
     return out.reshape(shape).astype(g.dtype, copy=False)
+
+
+def place_plane(x, indices, plane_size) -> np.ndarray:
+    """Zeros of (N, C, *plane_size) with x written at `indices` of each plane; the last of equal indices stays."""
+    out = np.zeros((*x.shape[:2], *plane_size), x.dtype)
+    out.reshape(-1)[_flat_indices(indices, math.prod(plane_size))] = x
+    return out
 
 
 def im2col(x, kernel, stride, padding, dilation) -> np.ndarray:

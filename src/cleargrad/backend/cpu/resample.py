@@ -5,8 +5,9 @@ adding them with weights, so both are linear in x, and each reader comes with it
 - interpolate: `axis_weights` decides the taps of one axis, `resample_axis` reads them, and
   `resample_axis_adjoint` spreads a gradient back. An image is resampled axis by axis. Area interpolation is
   adaptive_avg_pool in pooling.py.
-- grid_sample: `grid_taps` decides the taps of every point and how their weights follow its coordinates,
-  `sample_taps` reads them, `sample_taps_adjoint` spreads back; the functions named grid_sample combine these.
+- grid_sample: `grid_taps` decides the taps of every point, `sample_taps` reads them, `sample_taps_adjoint` spreads
+  back; the functions named grid_sample combine these. `order` says how often the reading is differentiated in each
+  coordinate of the grid: only the weights change, so the same functions compute derivatives of every order.
 Coordinates follow PyTorch's arithmetic in its order, because a rounding decides which entry is read.
 """
 
@@ -19,6 +20,7 @@ from cleargrad.backend.cpu.precision import is_half, widen
 
 CUBIC = -0.75
 CUBIC_ANTIALIAS = -0.5
+REACH = {"linear": 1, "cubic": 2, "lanczos": 3}  # of the filters that antialias, in entries
 
 
 def axis_weights(
@@ -26,7 +28,7 @@ def axis_weights(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The (indices, weights) of one axis, each (out_size, taps), as torch.nn.functional.interpolate reads it.
 
-    mode: nearest, nearest-exact, linear or cubic. scale: the user's scale factor, if it is to be used as is.
+    mode: nearest, nearest-exact, linear, cubic, or lanczos, which antialiases. scale: the user's scale factor, if it is to be used as is.
     dtype: that of the image, for PyTorch computes coordinates in it (in float32 for half precision). Small
     two-dimensional images have another kernel in PyTorch, which rounds a little differently: where a nearest
     coordinate falls on a tie, as at ratios such as 2 to 41, that kernel may read the neighbour.
@@ -81,30 +83,20 @@ def transpose_taps(indices, weights, in_size) -> tuple[np.ndarray, np.ndarray]:
     return outputs, shares
 
 
-def grid_sample(x, grid, mode, padding_mode, align_corners) -> np.ndarray:
+def grid_sample(x, grid, order, mode, padding_mode, align_corners) -> np.ndarray:
     """x (N, C, *S) read at the points grid (N, *T, nd), last axis first, within [-1, 1]: (N, C, *T)."""
-    indices, weights, _ = grid_taps(grid, x.shape[2:], mode, padding_mode, align_corners)
-    return sample_taps(x, indices, weights)
+    return sample_taps(x, *grid_taps(grid, x.shape[2:], order, mode, padding_mode, align_corners))
 
 
-def grid_sample_input(g, grid, input_size, mode, padding_mode, align_corners) -> np.ndarray:
+def grid_sample_adjoint(g, grid, input_size, order, mode, padding_mode, align_corners) -> np.ndarray:
     """The adjoint of `grid_sample` in x, g (N, C, *T) -> (N, C, *input_size)."""
-    indices, weights, _ = grid_taps(grid, input_size, mode, padding_mode, align_corners)
-    return sample_taps_adjoint(g, indices, weights, input_size)
+    taps = grid_taps(grid, input_size, order, mode, padding_mode, align_corners)
+    return sample_taps_adjoint(g, *taps, input_size)
 
 
-def grid_sample_grid(g, x, grid, mode, padding_mode, align_corners) -> np.ndarray:
-    """The gradient of `grid_sample` in grid, (N, *T, nd), for a gradient g of its result."""
-    indices, _, slopes = grid_taps(grid, x.shape[2:], mode, padding_mode, align_corners)
-    wide, wide_g = widen(x), widen(g)
-    parts = [(wide_g * sample_taps(wide, indices, slope)).sum(1) for slope in slopes]
-    return np.stack(parts, -1).astype(grid.dtype, copy=False)
+def grid_taps(grid, size, order, mode, padding_mode, align_corners) -> tuple[np.ndarray, np.ndarray]:
+    """The plane indices and weights, or derivatives of weights, that each point reads, each (N, *T, taps).
 
-
-def grid_taps(grid, size, mode, padding_mode, align_corners) -> tuple[np.ndarray, np.ndarray, list]:
-    """The plane indices and weights that each point reads, and d weights / d grid[..., i] for every i.
-
-    Each is (N, *T, taps).
     The taps of a point are the product of its taps along each axis, and so are the weights.
     """
     coordinates = widen(grid)
@@ -112,16 +104,16 @@ def grid_taps(grid, size, mode, padding_mode, align_corners) -> tuple[np.ndarray
     axes = []
     for axis, n in enumerate(size):
         # the grid names coordinates as x, y, z, which is the last axis first
-        center = _unnormalize(coordinates[..., len(size) - 1 - axis], n, align_corners)
+        name = len(size) - 1 - axis
+        center = _unnormalize(coordinates[..., name], n, align_corners)
         # a point at infinity has weights of NaN, which is no reason to warn
         with np.errstate(invalid="ignore"):
-            axes.append(taps_of_axis(center, n, padding_mode, align_corners))
-    choices = list(product(*([range(len(axes[0][0]))] * len(size))))
+            axes.append(taps_of_axis(center, n, order[name], padding_mode, align_corners))
+    choices = list(product(*(range(len(indices)) for indices, _ in axes)))
     strides = [math.prod(size[axis + 1 :]) for axis in range(len(size))]
     indices = [sum(axes[a][0][tap] * strides[a] for a, tap in enumerate(choice)) for choice in choices]
     weights = [math.prod(axes[a][1][tap] for a, tap in enumerate(choice)) for choice in choices]
-    slopes = [np.stack([_slope(axes, choice, a) for choice in choices], -1) for a in range(len(size))]
-    return np.stack(indices, -1), np.stack(weights, -1), slopes[::-1]
+    return np.stack(indices, -1), np.stack(weights, -1)
 
 
 def sample_taps(x, indices, weights) -> np.ndarray:
@@ -205,39 +197,40 @@ def _cubic_weights(centers, in_size) -> tuple[np.ndarray, np.ndarray]:
     return indices, np.stack(_cubic_coefficients(beyond), -1)
 
 
-def _cubic_near(t, a):
-    """The cubic convolution kernel at a distance t of at most 1."""
-    return ((a + 2) * t - (a + 3)) * t * t + 1
+def _cubic_near(a) -> tuple[float, ...]:
+    """The cubic convolution kernel at distances of at most 1, as coefficients, the highest power first."""
+    return a + 2, -(a + 3), 0.0, 1.0
 
 
-def _cubic_far(t, a):
-    """The cubic convolution kernel at a distance t between 1 and 2."""
-    return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+def _cubic_far(a) -> tuple[float, ...]:
+    """The cubic convolution kernel at distances between 1 and 2."""
+    return a, -5 * a, 8 * a, -4 * a
 
 
-def _cubic_coefficients(t) -> list[np.ndarray]:
-    """The weights of the entries at -1, 0, 1 and 2 for a point at t in [0, 1]."""
-    near = [_cubic_near(t, CUBIC), _cubic_near(1 - t, CUBIC)]
-    return [_cubic_far(t + 1, CUBIC), *near, _cubic_far(2 - t, CUBIC)]
+def _polynomial(coefficients, t, order=0) -> np.ndarray:
+    """A polynomial, or its derivative of the given order, at t."""
+    for _ in range(order):
+        powers = range(len(coefficients) - 1, 0, -1)
+        coefficients = [c * power for c, power in zip(coefficients, powers)]
+    value = np.zeros_like(t)
+    for coefficient in coefficients:
+        value = value * t + coefficient
+    return value
 
 
-def _cubic_slopes(t) -> list[np.ndarray]:
-    """d `_cubic_coefficients` / dt."""
-
-    def near(s):
-        return (3 * (CUBIC + 2) * s - 2 * (CUBIC + 3)) * s
-
-    def far(s):
-        return (3 * CUBIC * s - 10 * CUBIC) * s + 8 * CUBIC
-
-    return [far(t + 1), near(t), -near(1 - t), -far(2 - t)]
+def _cubic_coefficients(t, order=0) -> list[np.ndarray]:
+    """The weights of the entries at -1, 0, 1 and 2 for a point at t in [0, 1], or their derivatives in t."""
+    near, far = _cubic_near(CUBIC), _cubic_far(CUBIC)
+    turned = (-1) ** order  # the distance to an entry above t shrinks as t grows
+    below = [_polynomial(far, t + 1, order), _polynomial(near, t, order)]
+    return [*below, turned * _polynomial(near, 1 - t, order), turned * _polynomial(far, 2 - t, order)]
 
 
 def _antialias_weights(places, step, in_size, mode) -> tuple[np.ndarray, np.ndarray]:
     """Taps of a filter as wide as the spacing of the outputs, so that a smaller image averages."""
     dtype = places.dtype.type
     stretch = max(step, dtype(1))
-    support = dtype(1 if mode == "linear" else 2) * stretch
+    support = dtype(REACH[mode]) * stretch
     centers = (places + dtype(0.5)) * step
     first = np.maximum((centers - support + dtype(0.5)).astype(np.int64), 0)
     last = np.minimum((centers + support + dtype(0.5)).astype(np.int64), in_size)
@@ -252,8 +245,10 @@ def _antialias_weights(places, step, in_size, mode) -> tuple[np.ndarray, np.ndar
 def _filter(distance, mode) -> np.ndarray:
     if mode == "linear":
         return np.maximum(1 - distance, 0)
-    far = np.where(distance < 2, _cubic_far(distance, CUBIC_ANTIALIAS), 0)
-    return np.where(distance < 1, _cubic_near(distance, CUBIC_ANTIALIAS), far)
+    if mode == "lanczos":
+        return np.where(distance < 3, np.sinc(distance) * np.sinc(distance / 3), 0)
+    far = np.where(distance < 2, _polynomial(_cubic_far(CUBIC_ANTIALIAS), distance), 0)
+    return np.where(distance < 1, _polynomial(_cubic_near(CUBIC_ANTIALIAS), distance), far)
 
 
 def _unnormalize(coordinate, n, align_corners) -> tuple[np.ndarray, float]:
@@ -299,43 +294,37 @@ def _entry(place, n) -> tuple[np.ndarray, np.ndarray]:
     return np.where(exists, place, 0).astype(np.int64), exists
 
 
-def _nearest_taps(center, n, padding_mode, align_corners) -> tuple[list, list, list]:
-    """(indices, weights, slopes) of the one entry a point reads along an axis, each a list over taps."""
+def _nearest_taps(center, n, order, padding_mode, align_corners) -> tuple[list, list]:
+    """(indices, weights) of the one entry a point reads along an axis, each a list over taps."""
     place, _ = _bring_inside(center[0], n, padding_mode, align_corners)
     index, exists = _entry(np.rint(place), n)
-    return [index], [exists.astype(place.dtype)], [np.zeros_like(place)]
+    return [index], [exists.astype(place.dtype) if order == 0 else np.zeros_like(place)]
 
 
-def _linear_taps(center, n, padding_mode, align_corners) -> tuple[list, list, list]:
-    """(indices, weights, slopes) of the two entries around a point."""
+def _linear_taps(center, n, order, padding_mode, align_corners) -> tuple[list, list]:
+    """(indices, weights) of the two entries around a point."""
     place, factor = _bring_inside(center[0], n, padding_mode, align_corners)
-    slope = np.broadcast_to(np.asarray(factor * center[1], place.dtype), place.shape)
     below = np.floor(place)
     low, low_exists = _entry(below, n)
     high, high_exists = _entry(below + 1, n)
-    # masks multiply, so that a point at NaN stays NaN
-    weights = [(below + 1 - place) * low_exists, (place - below) * high_exists]
-    return [low, high], weights, [-slope * low_exists, slope * high_exists]
+    if order == 0:
+        # masks multiply, so that a point at NaN stays NaN
+        return [low, high], [(below + 1 - place) * low_exists, (place - below) * high_exists]
+    slope = np.broadcast_to(np.asarray(factor * center[1] if order == 1 else 0, place.dtype), place.shape)
+    return [low, high], [-slope * low_exists, slope * high_exists]
 
 
-def _cubic_taps(center, n, padding_mode, align_corners) -> tuple[list, list, list]:
-    """(indices, weights, slopes) of the four entries around a point; the padding rule applies to each."""
+def _cubic_taps(center, n, order, padding_mode, align_corners) -> tuple[list, list]:
+    """(indices, weights) of the four entries around a point; the padding rule applies to each."""
     place, factor = center
     below = np.floor(place)
-    coefficients, slopes = _cubic_coefficients(place - below), _cubic_slopes(place - below)
-    taps = ([], [], [])
-    for offset, coefficient, slope in zip(range(-1, 3), coefficients, slopes):
+    indices, weights = [], []
+    for offset, coefficient in zip(range(-1, 3), _cubic_coefficients(place - below, order)):
         entry, _ = _bring_inside(below + offset, n, padding_mode, align_corners)
         index, exists = _entry(entry, n)
-        taps[0].append(index)
-        taps[1].append(coefficient * exists)
-        taps[2].append(slope * place.dtype.type(factor) * exists)
-    return taps
-
-
-def _slope(axes, choice, axis) -> np.ndarray:
-    """The derivative of a product of per-axis weights in the coordinate of one axis."""
-    return math.prod(axes[a][2 if a == axis else 1][tap] for a, tap in enumerate(choice))
+        indices.append(index)
+        weights.append(coefficient * place.dtype.type(factor**order) * exists)
+    return indices, weights
 
 
 def _flatten_points(taps) -> np.ndarray:

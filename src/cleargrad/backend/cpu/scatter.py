@@ -1,0 +1,85 @@
+"""Joining values into chosen places of an array, where a place may be chosen more than once.
+
+All gradients of gathering ops come down to `add_at` (whole rows, as in an embedding) or `join_flat` (single elements).
+Both end in NumPy's `ufunc.at` on one flat line, the only form of it that is fast, and they join in the order of the
+values, as PyTorch does. Measured for 768 rows of 128 float32, and 8192 of 768:
+
+    np.add.at on rows       1.10 ms   66 ms
+    sort and np.add.reduceat 0.24     24
+    one-hot matrix product  0.16      10      (65 classes; 89 ms for 50000)
+    flat np.add.at          0.19      18
+    flat, pairs as complex  0.12       8      (chosen)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cleargrad.backend.cpu.precision import is_half, widen
+
+# Two neighbours are added at a time as one complex number: addition works on its parts separately.
+PAIR = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+
+
+def add_at(x: np.ndarray, values: np.ndarray, indices: tuple[np.ndarray, ...], dims: tuple[int, ...]) -> None:
+    """`x[..., indices, ...] += values` with every repetition counted; `indices` stand in the dimensions `dims`."""
+    joint = np.broadcast_shapes(*[places.shape for places in indices])
+    count, rank = len(dims), len(joint)
+    moved = np.moveaxis(x, dims, range(count))
+    rest = moved.shape[count:]
+    if dims[-1] - dims[0] == count - 1:  # neighbours: the result has the index dimensions in their place
+        first = dims[0]
+        shape = (*rest[:first], *joint, *rest[first:])
+        rows = np.moveaxis(np.broadcast_to(values, shape), range(first, first + rank), range(rank))
+    else:
+        rows = np.broadcast_to(values, (*joint, *rest))
+    places = flat_places(indices, moved.shape[:count])
+    if not rows.size:
+        return
+    table = np.ascontiguousarray(widen(moved))
+    add_rows(
+        table.reshape(-1, rows.size // places.size),
+        np.ascontiguousarray(rows, table.dtype).reshape(places.size, -1),
+        np.broadcast_to(places, joint).reshape(-1),
+    )
+    if not np.may_share_memory(table, x):
+        moved[...] = table
+
+
+def flat_places(indices: tuple[np.ndarray, ...], extents: tuple[int, ...]) -> np.ndarray:
+    """Several indices as one into the flattened dimensions; negative ones count from the end."""
+    if len(indices) == 1:
+        return indices[0].astype(np.intp, copy=False)
+    flat: np.ndarray = np.zeros((), np.intp)
+    for places, extent in zip(indices, extents, strict=True):
+        flat = flat * extent + np.where(places < 0, places + extent, places)
+    return flat
+
+
+def add_rows(table: np.ndarray, rows: np.ndarray, places: np.ndarray) -> None:
+    """`table[places[k]] += rows[k]`, one k after the other. Both arrays are contiguous."""
+    width = table.shape[1]
+    pair = PAIR.get(table.dtype)
+    if pair is not None and width % 2 == 0:
+        table, rows, width = table.view(pair), rows.view(pair), width // 2
+    positions = places if width == 1 else (places[:, None] * width + np.arange(width)).reshape(-1)
+    np.add.at(table.reshape(-1), positions, rows.reshape(-1))
+
+
+def join_flat(join: np.ufunc, x: np.ndarray, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A copy of x in which the flat `positions` are joined with `values`, one after the other."""
+    result = np.array(widen(x), order="C")
+    join.at(result.reshape(-1), positions.reshape(-1), widen(values).reshape(-1))
+    return result.astype(x.dtype) if is_half(x.dtype) else result
+
+
+def positions_along(index: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:
+    """The flat positions that `index` names along one dimension of a contiguous array."""
+    flat: np.ndarray = np.zeros((), np.intp)
+    for axis, extent in enumerate(shape):
+        if axis == dim:
+            step = index
+        else:
+            step = np.arange(index.shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))])
+        flat = flat * extent + step
+    return np.broadcast_to(flat, index.shape)
