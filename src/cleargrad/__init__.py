@@ -51,8 +51,10 @@ from cleargrad.ops.conversion import (  # noqa: E402
     channels_last,
     channels_last_3d,
     contiguous_format,
+    layout,
     memory_format,
     preserve_format,
+    strided,
 )
 from cleargrad.printing import set_printoptions  # noqa: E402
 from cleargrad.random import (  # noqa: E402

@@ -17,11 +17,13 @@ from cleargrad import printing
 from cleargrad.autograd import api
 from cleargrad.autograd.node import (
     AccumulateGrad,
+    Node,
     RemovableHandle,
     TensorHook,
     add_hook,
     address,
     edge_of,
+    extra_of,
     is_leaf,
     make_leaf,
     split_edge,
@@ -218,10 +220,15 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     return self
 
 
+def keeps_grad(node: Node, number: int) -> bool:
+    """Whether retain_grad was asked for an output of a node."""
+    return node.extra is not None and any(keeper.number == number for keeper in node.extra.keepers.values())
+
+
 def _get_grad(self: Tensor) -> Tensor | None:
     if self._grad is None and type(self._edge) not in (AccumulateGrad, type(None)):
         node, number = split_edge(edge_of(self))
-        if not any(keeper.number == number for keeper in (node.keepers or {}).values()):
+        if not keeps_grad(node, number):
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
                 "attribute won't be populated during autograd.backward(). If you indeed want the .grad field to "
@@ -325,7 +332,7 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
         rule = "cannot register a hook on a tensor that doesn't require gradient"
         raise error(RuntimeError, "register_hook", rule, tensor=self)
     node, number = split_edge(edge)
-    return add_hook(node, "prehooks", TensorHook(hook, number))
+    return add_hook(extra_of(node).prehooks, TensorHook(hook, number))
 
 
 @method
@@ -338,7 +345,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> Removabl
     if type(edge) is not AccumulateGrad:
         rule = "post accumulate grad hooks cannot be registered on non-leaf tensors"
         raise error(RuntimeError, "register_post_accumulate_grad_hook", rule, tensor=self)
-    return add_hook(edge, "posthooks", hook)
+    return add_hook(extra_of(edge).posthooks, hook)
 
 
 @method
@@ -362,7 +369,7 @@ def retain_grad(self: Tensor) -> None:
         else:
             tensor._grad = tensor._grad + grad
 
-    add_hook(node, "keepers", TensorHook(keep, number))
+    add_hook(extra_of(node).keepers, TensorHook(keep, number))
 
 
 @attribute
@@ -371,7 +378,7 @@ def retains_grad(self: Tensor) -> bool:
     if edge is None or type(edge) is AccumulateGrad:
         return False
     node, number = split_edge(edge)
-    return any(keeper.number == number for keeper in (node.keepers or {}).values())
+    return keeps_grad(node, number)
 
 
 # Writes and operators --------------------------------------------------------------------------------------

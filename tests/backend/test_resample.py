@@ -114,8 +114,8 @@ def test_half_precision_rounds_once(dtype):
     np.testing.assert_array_equal(result, interpolate(wide, (12,), "linear").astype(dtype))
     image = sample((2, 3, 5, 6)).astype(dtype)
     grid = sample((2, 4, 4, 2), seed=1).astype(dtype)
-    sampled = resample.grid_sample(image, grid, "bilinear", "zeros", False)
-    settings = (grid.astype(np.float32), "bilinear", "zeros", False)
+    sampled = resample.grid_sample(image, grid, (0, 0), "bilinear", "zeros", False)
+    settings = (grid.astype(np.float32), (0, 0), "bilinear", "zeros", False)
     assert sampled.dtype == dtype
     np.testing.assert_array_equal(
         sampled, resample.grid_sample(image.astype(np.float32), *settings).astype(dtype)
@@ -126,7 +126,7 @@ def test_non_contiguous_and_empty_arguments():
     x = sample((9, 8, 3, 2)).transpose()[:, :, ::-1]
     np.testing.assert_array_equal(interpolate(x, (5, 5), "linear"), interpolate(x.copy(), (5, 5), "linear"))
     grid = sample((2, 4, 3, 2), seed=1).transpose(3, 1, 2, 0)
-    settings = (grid, "bilinear", "border", True)
+    settings = (grid, (0, 0), "bilinear", "border", True)
     np.testing.assert_array_equal(
         resample.grid_sample(x, *settings), resample.grid_sample(x.copy(), *settings)
     )

@@ -112,7 +112,7 @@ def moved(sample: Any, directions: list, step: float) -> Any:
 
     def move(value: Any) -> Any:
         if isinstance(value, np.ndarray) and value.dtype == np.float64:
-            return value + step * next(queue)
+            return np.asarray(value + step * next(queue))
         if isinstance(value, (list, tuple)):
             return type(value)(map(move, value))
         return value

@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.plan import UNTRACED, Plan, trace_vjp
+from cleargrad.autograd.plan import Plan, Step
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of, new, tick, wrap
 from cleargrad.errors import Place, error, line_of
-
-F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 FREED = object()  # stands in `saved` after backward() has let the values go
 
@@ -35,16 +33,8 @@ class Node:
         "dtype",
         "tick",
         "place",  # where in the user's program it was recorded; kept only when something is saved
-        "__dict__",
-        "__weakref__",
+        "extra",  # an Extra for nodes with hooks or several outputs, else None
     )
-
-    # Defaults on the class, because most nodes never set them.
-    prehooks: dict[int, Callable] | None = None  # on the gradients of the outputs: (grad, output number)
-    posthooks: dict[int, Callable] | None = None
-    keepers: dict[int, Callable] | None = None  # retain_grad: runs after the prehooks
-    outputs = 1
-    metadata_: dict | None = None
 
     # What the walk needs -------------------------------------------------------------------------------
 
@@ -54,60 +44,23 @@ class Node:
         if saved is FREED:
             raise freed_error(self)
         grads: list = [None] * len(self.edges)
-        plain = not mode.grad and mode.recorder is None
         for step in self.plan.steps:
             index = step.input
             if wanted is not None and index is not None and not wanted[index]:
                 continue
-            if plain and step.kernel is not None:
-                result = self.pull_arrays(step, grad)
-                if result is not None:
-                    grads[index] = result
-                    continue
             values = [self.unpack(saved[position]) for position in step.positions]
-            named = {name: self.attrs[name] for name in step.attrs}
-            for name, operand in step.shapes:
-                named[name] = shape_at(self.edges[operand])
-            result = step.vjp(grad, *values, **named)
+            result = step.vjp(grad, *values, **self.named(step))
             if index is None:
                 return result
             grads[index] = result
         return grads
 
-    def pull_arrays(self, step: Any, grad: Tensor) -> Tensor | None:
-        """The short way for an elementwise op when no graph of the gradient is wanted: one formula on arrays.
-
-        None when it does not apply: the formula could not be traced, or the dtypes are mixed.
-        """
-        kernel = step.kernel
-        if kernel is UNTRACED:
-            kernel = trace_vjp(step)
-        kind = self.dtype
-        data = grad._data
-        if kernel is None or data.dtype is not kind or not (kind is F32 or kind is F64):
-            return None
-        arrays = [data]
-        for position in step.positions:
-            value = self.saved[position]
-            if type(value) is tuple:
-                value, cell, _ = value
-            elif isinstance(value, Tensor):
-                cell = value._ver
-                value = value._data
-                if value.dtype is not kind:
-                    return None
-            elif type(value) is float or type(value) is int:
-                cell = None
-            else:
-                return None
-            if cell is not None and cell[0] > self.tick:
-                raise stale_error(self, self.saved[position])
-            arrays.append(value)
-        value = kernel(*arrays)
-        tensor = new(Tensor)
-        tensor._data = value if type(value) is np.ndarray else np.asarray(value)
-        tensor._edge = tensor._grad = tensor._ver = tensor._base = None
-        return tensor
+    def named(self, step: Step) -> dict[str, Any]:
+        """The keyword arguments of a vjp: attributes of the op, shapes of its operands."""
+        found = {name: self.attrs[name] for name in step.attrs}
+        for name, operand in step.shapes:
+            found[name] = shape_at(self.edges[operand])
+        return found
 
     def unpack(self, value: Any) -> Any:
         """A saved value, checked: its memory must not have changed since it was saved."""
@@ -139,21 +92,23 @@ class Node:
         return tuple((None, 0) if edge is None else split_edge(edge) for edge in self.edges)
 
     @property
+    def outputs(self) -> int:
+        return 1 if self.extra is None else self.extra.outputs
+
+    @property
     def metadata(self) -> dict:
-        if self.metadata_ is None:
-            self.metadata_ = {}
-        return self.metadata_
+        return extra_of(self).metadata
 
     def _sequence_nr(self) -> int:
         return self.tick
 
     def register_prehook(self, hook: Callable) -> RemovableHandle:
         """`hook(grad_outputs)` may return other gradients for the outputs."""
-        return add_hook(self, "prehooks", NodePreHook(hook))
+        return add_hook(extra_of(self).prehooks, NodePreHook(hook))
 
     def register_hook(self, hook: Callable) -> RemovableHandle:
         """`hook(grad_inputs, grad_outputs)` may return other gradients for the inputs."""
-        return add_hook(self, "posthooks", hook)
+        return add_hook(extra_of(self).posthooks, hook)
 
     def __call__(self, *grads: Tensor):
         pulled = self.pull(grads[0] if self.outputs == 1 else list(grads))
@@ -161,6 +116,25 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+class Extra:
+    """What few nodes have: hooks, several outputs, metadata."""
+
+    __slots__ = ("outputs", "prehooks", "keepers", "posthooks", "metadata", "__weakref__")
+
+    def __init__(self) -> None:
+        self.outputs = 1
+        self.prehooks: dict[int, NodePreHook | TensorHook] = {}
+        self.keepers: dict[int, TensorHook] = {}  # retain_grad: they run after the prehooks
+        self.posthooks: dict[int, Callable] = {}
+        self.metadata: dict = {}
+
+
+def extra_of(node: Node) -> Extra:
+    if node.extra is None:
+        node.extra = Extra()
+    return node.extra
 
 
 def make_node(kind: type[Node], edges: tuple, saved: tuple, plan: Plan, shape: Any, dtype: Any) -> Node:
@@ -171,20 +145,19 @@ def make_node(kind: type[Node], edges: tuple, saved: tuple, plan: Plan, shape: A
     node.shape = shape
     node.dtype = dtype
     node.tick = tick()
-    node.attrs = None
-    node.place = None
+    node.attrs = node.place = node.extra = None
     return node
 
 
 class AccumulateGrad(Node):
     """The node of a leaf: adds what arrives to `.grad`."""
 
-    __slots__ = ("leaf",)
+    __slots__ = ("leaf", "__weakref__")
 
     def __init__(self, leaf: Tensor):
         self.edges = ()
         self.saved = ()
-        self.plan = self.attrs = self.place = None
+        self.plan = self.attrs = self.place = self.extra = None
         self.leaf = weakref.ref(leaf)
         self.shape = leaf._data.shape
         self.dtype = leaf._data.dtype
@@ -361,11 +334,7 @@ class TensorHook:
         self.number = number
 
 
-def add_hook(owner: Any, field: str, hook: Any) -> RemovableHandle:
-    hooks = getattr(owner, field)
-    if hooks is None:
-        hooks = {}
-        setattr(owner, field, hooks)
+def add_hook(hooks: dict, hook: Any) -> RemovableHandle:
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle

@@ -153,7 +153,7 @@ logical_not, bit_not = (primitive(name, 1) for name in ("logical_not", "bit_not"
 conj, real, imag, angle = (primitive(name, 1) for name in ("conj", "real", "imag", "angle"))
 identity = primitive("identity", 1)
 where = primitive("where", 3)
-keep = primitive("keep", 2)  # keep(x, condition) is x where the condition holds, else 0
+drop = primitive("drop", 2)  # drop(x, condition) is 0 where the condition holds, else x
 
 trunc_divide = primitive("trunc_divide", 2)
 

@@ -58,7 +58,9 @@ def gelu_tanh_curvature(x: Tensor) -> Tensor:
     tanh = (GELU_INNER * x * (1 + GELU_CUBIC * x * x)).tanh()
     inner_slope = GELU_INNER * (1 + 3 * GELU_CUBIC * x * x)
     inner_curvature = 6 * GELU_INNER * GELU_CUBIC * x
-    return (1 - tanh * tanh) * (inner_slope + 0.5 * x * (inner_curvature - 2 * tanh * inner_slope * inner_slope))
+    return (1 - tanh * tanh) * (
+        inner_slope + 0.5 * x * (inner_curvature - 2 * tanh * inner_slope * inner_slope)
+    )
 
 
 def silu_curvature(x: Tensor) -> Tensor:
@@ -255,7 +257,9 @@ softshrink_op = elementwise(
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x, cut off at min_val and max_val."""
     if min_val > max_val:
-        raise error(ValueError, "hardtanh", f"min_val cannot be greater than max_val, got {min_val} > {max_val}")
+        raise error(
+            ValueError, "hardtanh", f"min_val cannot be greater than max_val, got {min_val} > {max_val}"
+        )
     check_limit_sign("hardtanh", input, min_val)
     door = hardtanh_op.inplace if inplace else hardtanh_op
     return door(input, in_kind_of(input, min_val), in_kind_of(input, max_val))
@@ -339,6 +343,11 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     axis = wrap_dim("glu", dim, input._data.ndim)
     size = input._data.shape[axis]
     if size % 2:
-        raise error(RuntimeError, "glu", f"halving dimension must be even, but dimension {axis} has {size}", input=input)
+        raise error(
+            RuntimeError,
+            "glu",
+            f"halving dimension must be even, but dimension {axis} has {size}",
+            input=input,
+        )
     value, gate = input.narrow(axis, 0, size // 2), input.narrow(axis, size // 2, size // 2)
     return activate(gated, False, value, gate)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import Output, edge_of, make_node, pack, saved_output
+from cleargrad.autograd.node import Output, edge_of, extra_of, make_node, pack, saved_output
 from cleargrad.codegen.expr import Expr, substitute
 from cleargrad.core.mode import SPECIAL, mode
 from cleargrad.core.tensor import Tensor, as_array, wrap, wrap_view
@@ -136,7 +136,8 @@ def link_several(op: Op, operands: tuple, attrs: dict, results: Any, edges: tupl
         op, operands, attrs, edges, shapes if several else shapes[0], dtypes if several else dtypes[0],
         outs,
     )  # fmt: skip
-    node.outputs = len(arrays)
+    if several:
+        extra_of(node).outputs = len(arrays)
     for number, out in enumerate(outs):
         if differentiable(out._data):
             out._edge = Output(node, number) if number else node

@@ -1,1 +1,263 @@
-"""Attention."""
+"""Scaled dot-product attention: softmax(q kᵀ · scale + mask) v.
+
+Without dropout it is one op, whose kernel (backend/cpu/attention.py) never holds all scores; with dropout, or when
+the mask wants a gradient, it is made of other ops. Read next: ops/multi_head_attention.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from cleargrad.backend.cpu import attention as kernels
+from cleargrad.backend.cpu.precision import widen
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.dtype import NARROW
+from cleargrad.core.shape import Spec, broadcast, count
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import error
+from cleargrad.ops.declare import face, opaque
+from cleargrad.ops.dropout import dropout_
+from cleargrad.ops.normalization import is_differentiated, wide
+from cleargrad.ops.op import NO_GRAD
+from cleargrad.ops.samples import Fails, Sample, real, truth
+from cleargrad.ops.views import check_tensor
+
+# Softmax of rows that may be hidden entirely ---------------------------------------------------------------
+
+
+def run_safe_softmax(x: np.ndarray) -> np.ndarray:
+    scores = widen(x)
+    highest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    highest[highest == -np.inf] = 0
+    weights = np.exp(scores - highest)
+    total = weights.sum(axis=-1, keepdims=True)
+    total[total == 0] = 1
+    weights /= total
+    return weights.astype(x.dtype, copy=False)
+
+
+safe_softmax = opaque(
+    "safe_softmax",
+    spec=lambda x: Spec(x._data.shape, x.dtype),
+    run=run_safe_softmax,
+    vjp=lambda g, out: softmax_gradient(g, out),
+    samples=lambda: iter([Sample(real(3, 4)), Sample(real(2, 3, 4)), Sample(np.full((2, 3), -np.inf))]),
+)
+
+
+def softmax_gradient(g: Tensor, weights: Tensor) -> Tensor:
+    return (g - (g * weights).sum(-1, keepdim=True)) * weights
+
+
+# The formula -----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16)
+def triangle(rows: int, keys: int) -> Tensor:
+    """Which keys a row can see: those up to its own place."""
+    return wrap(np.tri(rows, keys, dtype=np.bool_))
+
+
+def weights_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: bool) -> Tensor:
+    """softmax(q kᵀ · scale + mask), zero in rows that see nothing."""
+    scores = (q * scale) @ k.transpose(-2, -1)
+    if causal:
+        scores = scores.masked_fill(~triangle(*scores._data.shape[-2:]), -math.inf)
+    if mask is None:
+        return safe_softmax(scores)
+    if mask.dtype is dtypes.bool_:
+        return safe_softmax(scores.masked_fill(~mask, -math.inf))
+    return safe_softmax(scores + mask)
+
+
+# The op ----------------------------------------------------------------------------------------------------
+
+
+def attention_spec(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, causal: bool) -> list[Spec]:
+    lead = q._data.shape[:-1]
+    kind = dtypes.float32 if q._data.dtype in NARROW else q.dtype
+    return [Spec((*lead, v._data.shape[-1]), q.dtype), Spec(lead, kind)]
+
+
+def folded(x: np.ndarray) -> np.ndarray:
+    """(heads, rows, width)."""
+    return widen(x).reshape(count(x.shape[:-2]), *x.shape[-2:])
+
+
+def folded_mask(mask: np.ndarray | None, q: np.ndarray, k: np.ndarray) -> np.ndarray | None:
+    """The mask for (heads, rows, keys), where one head's mask stands for all when they are the same."""
+    if mask is None:
+        return None
+    rows, keys = q.shape[-2], k.shape[-2]
+    if mask.ndim < 3 or count(mask.shape[:-2]) == 1:
+        return np.broadcast_to(mask.reshape(mask.shape[-2:]), (1, rows, keys))
+    return np.broadcast_to(mask, (*q.shape[:-2], rows, keys)).reshape(-1, rows, keys)
+
+
+def run_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, *, scale: float, causal: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    hidden = folded_mask(mask, q, k)
+    out, logs = kernels.attend(folded(q), folded(k), folded(v), hidden, scale, causal)
+    shape = q.shape[:-1]
+    return out.reshape(*shape, v.shape[-1]).astype(q.dtype, copy=False), logs.reshape(shape)
+
+
+def run_attention_gradient(
+    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, out: np.ndarray, logs: np.ndarray,
+    *, scale: float, causal: bool,
+) -> tuple:  # fmt: skip
+    arrays = [folded(x) for x in (g, q, k, v)]
+    flat_logs = logs.reshape(arrays[0].shape[:2])
+    hidden = folded_mask(mask, q, k)
+    grads = kernels.attend_gradient(*arrays, hidden, folded(out), flat_logs, scale, causal)
+    return tuple(grad.reshape(x.shape) for grad, x in zip(grads, (q, k, v), strict=True))
+
+
+attention_gradient = opaque(
+    "attention_gradient",
+    spec=lambda g, q, k, v, mask, out, logs, *, scale, causal: [
+        Spec(x._data.shape, logs.dtype) for x in (q, k, v)
+    ],
+    run=run_attention_gradient,
+    vjp=NO_GRAD,
+    samples=lambda: iter(
+        [
+            Sample(
+                real(3, 2),
+                real(3, 4),
+                real(5, 4),
+                real(5, 2),
+                None,
+                real(3, 2),
+                real(3),
+                scale=0.5,
+                causal=False,
+            )
+        ]
+    ),
+    outputs=3,
+)
+
+
+def attention_vjp(
+    g: list, q: Tensor, k: Tensor, v: Tensor, mask: Any, out0: Tensor, out1: Tensor,
+    *, scale: float, causal: bool,
+) -> tuple:  # fmt: skip
+    if not is_differentiated():
+        return *attention_gradient(g[0], q, k, v, mask, out0, out1, scale=scale, causal=causal), None
+    g, q, k, v = map(wide, (g[0], q, k, v))
+    weights = weights_of(q, k, mask, scale, causal)
+    slope = softmax_gradient(g @ v.transpose(-2, -1), weights) * scale
+    return slope @ k, slope.transpose(-2, -1) @ q, weights.transpose(-2, -1) @ g, None
+
+
+def attention_samples() -> Iterator[Sample]:
+    q, k, v = real(2, 3, 4, low=-1, high=1), real(2, 5, 4, seed=1, low=-1, high=1), real(2, 5, 2, seed=2)
+    yield Sample(q, k, v)
+    yield Sample(q, k, v, truth(3, 5))
+    yield Sample(q, k, v, np.zeros((3, 5), np.bool_))
+    yield Sample(q, k, v, real(2, 3, 5))
+    yield Sample(q, k, v, is_causal=True)
+    yield Sample(q[None], k[None], v[None], truth(1, 2, 3, 5), scale=0.3)
+    yield Sample(real(4, 3, 2), real(2, 3, 2, seed=1), real(2, 3, 2, seed=2), enable_gqa=True)
+    yield Sample(real(2, 3), real(2, 3, seed=1), real(2, 3, seed=2), dropout_p=0.5)
+    yield Fails(RuntimeError, q, real(2, 5, 3), v)
+    yield Fails(RuntimeError, real(3), k, v)
+    yield Fails(RuntimeError, q, k, v, real(2, 5))
+    yield Fails(RuntimeError, q, k, v, dropout_p=1.5)
+    yield Fails(RuntimeError, real(3, 3, 2), real(2, 3, 2), real(2, 3, 2), enable_gqa=True)
+
+
+attention_op = opaque(
+    "scaled_dot_product_flash_attention_for_cpu",
+    spec=attention_spec,
+    run=run_attention,
+    vjp=attention_vjp,
+    samples=attention_samples,
+    outputs=2,
+)
+
+NAME = "scaled_dot_product_attention"
+
+
+def check_attention(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> None:
+    facts = {"query": query, "key": key, "value": value}
+    for name, tensor in facts.items():
+        check_tensor(NAME, tensor, name)
+    if not query.dtype is key.dtype is value.dtype:
+        raise error(RuntimeError, NAME, "expected query, key, and value to have the same dtype", **facts)
+    if query.dtype.category < dtypes.FLOAT:
+        raise error(RuntimeError, NAME, "expected floating point query, key and value", **facts)
+    if min(query._data.ndim, key._data.ndim, value._data.ndim) < 2:
+        raise error(RuntimeError, NAME, "query, key and value must be at least 2 dimensional", **facts)
+    if query._data.shape[-1] != key._data.shape[-1]:
+        raise error(RuntimeError, NAME, "query and key must have the same width (last dimension)", **facts)
+    if key._data.shape[-2] != value._data.shape[-2]:
+        raise error(RuntimeError, NAME, "there must be as many keys as values", **facts)
+    if not 0 <= dropout_p <= 1:
+        raise error(RuntimeError, NAME, f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+    if mask is not None:
+        check_tensor(NAME, mask, "attn_mask")
+        if mask.dtype not in (dtypes.bool_, dtypes.float32, query.dtype):
+            rule = "expected attn_mask to be bool, float or of the query's dtype"
+            raise error(RuntimeError, NAME, rule, attn_mask=mask, query=query)
+
+
+def share_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Grouped queries: each head of keys and values serves several heads of queries."""
+    heads = [x._data.shape[-3] if x._data.ndim > 2 else 0 for x in (query, key, value)]
+    if not all(heads) or heads[0] % heads[1] or heads[0] % heads[2]:
+        rule = "the number of heads in key and value must divide the number of heads in query"
+        raise error(RuntimeError, NAME, rule, query=query, key=key, value=value)
+    return repeated(key, heads[0] // heads[1]), repeated(value, heads[0] // heads[2])
+
+
+def repeated(x: Tensor, times: int) -> Tensor:
+    *lead, heads, rows, width = x._data.shape
+    wide_shape = (*lead, heads, times, rows, width)
+    return x.unsqueeze(-3).expand(wide_shape).reshape(*lead, heads * times, rows, width)
+
+
+@face(attention_op, spaces=("nn.functional",))
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query keyᵀ · scale + mask) value; a boolean mask is True where a row may look.
+
+    Rows that see nothing give zero. `scale` is 1 / √width when not given; `is_causal` hides keys behind a row's
+    own place; `enable_gqa` lets several query heads share a head of keys and values.
+    """
+    check_attention(query, key, value, attn_mask, dropout_p)
+    if enable_gqa:
+        key, value = share_heads(query, key, value)
+    tensors = (query, key, value)
+    lead = broadcast(NAME, *(x._data.shape[:-2] for x in tensors))
+    query, key, value = (
+        x if x._data.shape[:-2] == lead else x.expand((*lead, *x._data.shape[-2:])) for x in tensors
+    )
+    if attn_mask is not None:
+        scores = (*lead, query._data.shape[-2], key._data.shape[-2])
+        if broadcast(NAME, attn_mask._data.shape, scores) != scores:
+            raise error(RuntimeError, NAME, f"attn_mask does not broadcast to {scores}", attn_mask=attn_mask)
+        if attn_mask._data.ndim < 2:
+            attn_mask = attn_mask.expand(scores[-2:])
+    factor = 1 / math.sqrt(query._data.shape[-1]) if scale is None else scale
+    if dropout_p == 0 and (attn_mask is None or not attn_mask.requires_grad):
+        return attention_op(query, key, value, attn_mask, scale=factor, causal=is_causal)[0]
+    kind = query.dtype
+    weights = weights_of(wide(query), wide(key), attn_mask, factor, is_causal)
+    return dropout_(weights, dropout_p, True).matmul(wide(value)).to(kind)

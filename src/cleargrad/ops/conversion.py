@@ -5,7 +5,7 @@ Read next: ops/creation.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,12 @@ from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.declare import as_type, composite, face, opaque
 from cleargrad.ops.inplace import assign
-from cleargrad.ops.samples import Fails, Sample, real
+from cleargrad.ops.samples import Fails, Sample, real, truth, whole
 from cleargrad.ops.views import check_tensor, expand
 
 
-class memory_format:
-    """How dimensions are ordered in memory; prints as PyTorch's."""
+class named:
+    """A constant of the top level that prints as PyTorch's."""
 
     def __init__(self, name: str):
         self.name = name
@@ -35,6 +35,15 @@ class memory_format:
         return self.name
 
 
+class memory_format(named):
+    """How dimensions are ordered in memory."""
+
+
+class layout(named):
+    """How elements are stored; every tensor here is strided."""
+
+
+strided = layout("strided")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
@@ -42,10 +51,15 @@ channels_last_3d = memory_format("channels_last_3d")
 LAST = {channels_last: (4, (0, 2, 3, 1), (0, 3, 1, 2)), channels_last_3d: (5, (0, 2, 3, 4, 1), (0, 4, 1, 2, 3))}
 
 
+def is_repeated(x: np.ndarray) -> bool:
+    """Whether an expanded array shows one element in several places; its strides tell no order then."""
+    return 0 in x.strides and any(n > 1 and step == 0 for n, step in zip(x.shape, x.strides, strict=True))
+
+
 def laid_out(x: np.ndarray, layout: memory_format) -> np.ndarray:
-    """A copy of an array in a memory format; `preserve_format` keeps dense strides."""
+    """A copy of an array in a memory format; `preserve_format` keeps the order of dimensions."""
     if layout is preserve_format:
-        return x.copy(order="K")
+        return x.copy(order="C" if is_repeated(x) else "K")
     if layout is contiguous_format:
         return x.copy(order="C")
     rank, there, back = LAST[layout]
@@ -78,9 +92,15 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
     return copy_of(input, layout=memory_format)
 
 
-@composite(lambda: iter([Sample(real(3, 4))]), method=True, reference=lambda torch: torch.Tensor.contiguous)
+@composite(
+    lambda: iter([Sample(real(3, 4)), Fails(TypeError, None)]),
+    method=True,
+    spaces=(),
+    reference=lambda torch: torch.Tensor.contiguous,
+)
 def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor itself when it is laid out so already, else a copy."""
+    check_tensor("contiguous", input)
     if is_laid_out(input._data, memory_format):
         return input
     return copy_of(input, layout=memory_format)
@@ -93,7 +113,7 @@ def cast_vjp(g: Tensor) -> Tensor:
 def run_cast(x: np.ndarray, *, dtype: dtypes.dtype) -> np.ndarray:
     if x.dtype.kind == "c" and not dtype.is_complex:
         x = x.real
-    if x.dtype.kind == "f" and dtype.category == dtypes.INTEGER:
+    if x.dtype.kind in "fV" and dtype.category == dtypes.INTEGER:
         return x.astype(np.int64).astype(dtype.numpy)  # PyTorch wraps what does not fit
     return x.astype(dtype.numpy)
 
@@ -103,7 +123,7 @@ cast = opaque(
     spec=lambda x, *, dtype: Spec(x._data.shape, dtype),
     run=run_cast,
     vjp=cast_vjp,
-    samples=lambda: iter([Sample(real(3, 4), dtype=dtypes.float32), Sample(real(2), dtype=dtypes.int64)]),
+    samples=lambda: iter([Sample(real(3, 4), dtype=dtypes.float64), Sample(real(2), dtype=dtypes.int64)]),
     node="ToCopyBackward0",
 )
 
@@ -111,43 +131,104 @@ cast = opaque(
 def to_samples() -> Iterator[Sample]:
     yield Sample(real(3, 4), "cpu")
     yield Sample(real(3, 4), real(2))
+    yield Sample(real(3, 4), dtypes.int64)
+    yield Sample(real(3, 4), "cpu", dtypes.float64, False, True)
+    yield Sample(whole(3), dtypes.float16)
     yield Fails(RuntimeError, real(3, 4), "nowhere")
 
 
-@composite(to_samples, method=True, reference=lambda torch: torch.Tensor.to)
+@composite(to_samples, method=True, spaces=(), reference=lambda torch: torch.Tensor.to)
 def to(
     input: Tensor,
     *args: Any,
     dtype: dtypes.dtype | None = None,
     device: Any = None,
+    other: Tensor | None = None,
     non_blocking: bool = False,
     copy: bool = False,
     memory_format: memory_format = preserve_format,
 ) -> Tensor:
     """The tensor with another dtype or device: itself when nothing changes."""
+    check_tensor("to", input)
+    flags = []
     for arg in args:
-        if isinstance(arg, dtypes.dtype):
+        if isinstance(arg, bool):
+            flags.append(arg)
+        elif isinstance(arg, dtypes.dtype):
             dtype = arg
         elif isinstance(arg, Tensor):
-            dtype = arg.dtype
-        elif isinstance(arg, (str, devices.device, int)) and not isinstance(arg, bool):
+            other = arg
+        elif isinstance(arg, (str, devices.device, int)):
             device = arg
-        elif isinstance(arg, bool):
-            non_blocking, copy = arg, copy or non_blocking
         elif arg is not None:
             raise error(TypeError, "to", f"expected a dtype, a device or a tensor, got {type(arg).__name__}")
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise error(TypeError, "to", f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
     devices.check(device)
-    if dtype is not None and dtype.numpy != input._data.dtype:
-        return cast(input, dtype=dtype)
-    if copy or memory_format in LAST and not is_laid_out(input._data, memory_format):
-        return copy_of(input, layout=memory_format)
-    return input
+    target = other.dtype if other is not None else dtype or input.dtype
+    copy = flags[1] if len(flags) > 1 else copy
+    if copy or target.numpy != input._data.dtype:
+        input = cast(input, dtype=target)
+    if memory_format is preserve_format or is_laid_out(input._data, memory_format):
+        return input
+    return copy_of(input, layout=memory_format)
 
 
-@composite(lambda: iter([Sample(real(3), real(3, seed=1))]), method=True, reference=lambda torch: torch.Tensor.type_as)
+@composite(
+    lambda: iter([Sample(real(3), real(3, seed=1)), Sample(real(3), np.array([1]))]),
+    method=True,
+    spaces=(),
+    reference=lambda torch: torch.Tensor.type_as,
+)
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """The tensor with the dtype of another."""
+    check_tensor("type_as", other, "other")
     return to(input, other.dtype)
+
+
+def converting(name: str, kind: dtypes.dtype) -> Callable:
+    """The family of `x.float()`: conversion to one dtype."""
+
+    def convert(input: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
+        return to(input, kind, memory_format=memory_format)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"The tensor as {kind}: itself when it is one."
+    # A gradient cannot be checked by differences of numbers that were rounded.
+    exact = kind.category == dtypes.INTEGER or kind.itemsize >= 8
+    return composite(
+        lambda: iter([Sample(real(2, 3) if exact else whole(2, 3)), Sample(truth(3)), Fails(TypeError, None)]),
+        method=True,
+        spaces=(),
+        reference=lambda torch: getattr(torch.Tensor, name),
+    )(convert)
+
+
+for _name, _kind in {
+    **dtypes.ALIASES,
+    "bfloat16": dtypes.bfloat16,
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
+    "bool": dtypes.bool_,
+}.items():
+    converting(_name, _kind)
+
+
+@composite(lambda: iter([Sample(real(3))]), method=True, spaces=(), reference=lambda torch: torch.Tensor.cpu)
+def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+    """The tensor on the CPU: itself."""
+    return to(input, "cpu", memory_format=memory_format)
+
+
+def cuda(
+    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format
+) -> Tensor:
+    """The tensor on a GPU."""
+    return to(self, "cuda" if device is None else device, memory_format=memory_format)
+
+
+Tensor.cuda = cuda  # type: ignore[attr-defined]
+Tensor.layout = property(lambda self: strided)  # type: ignore[attr-defined]
 
 
 # Writes ----------------------------------------------------------------------------------------------------

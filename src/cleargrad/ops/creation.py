@@ -1,23 +1,38 @@
-"""Making tensors: from data, filled with a value, and counted off a range.
+"""Making tensors: from data, filled with a value, or laid out by hand.
 
-Read next: ops/random.py.
+Read next: ops/ranges.py.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided as strided_array
 
-from cleargrad.autograd.node import make_leaf
+from cleargrad.autograd.node import edge_of, make_leaf
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import sizes_of
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
+from cleargrad.ops.apply import NUMBERS
+from cleargrad.ops.conversion import (
+    contiguous_format,
+    is_laid_out,
+    is_repeated,
+    laid_out,
+    memory_format,
+    preserve_format,
+    run_cast,
+)
 from cleargrad.ops.declare import as_type
+from cleargrad.ops.inplace import write_out
+from cleargrad.ops.strides import extent
+from cleargrad.ops.views import check_tensor, inverse
 
 # Functions of the top level that are not ops: they make tensors out of nothing.
 FUNCTIONS: dict[str, Callable] = {}
@@ -28,8 +43,10 @@ def factory(function: Callable) -> Callable:
     return function
 
 
-def finish(data: np.ndarray, requires_grad: bool) -> Tensor:
-    """A new leaf around fresh memory."""
+def finish(data: np.ndarray, requires_grad: bool, out: Tensor | None = None) -> Tensor:
+    """A new leaf around fresh memory, or `out` with the data written into it."""
+    if out is not None:
+        return write_out(out, wrap(data), "out")
     tensor = wrap(data)
     if requires_grad:
         if dtypes.OF_NUMPY[data.dtype].category < dtypes.FLOAT:
@@ -39,16 +56,33 @@ def finish(data: np.ndarray, requires_grad: bool) -> Tensor:
     return tensor
 
 
+def check_options(op: str, dtype: Any, device: Any) -> None:
+    """The arguments all factories share."""
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise error(TypeError, op, f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    devices.check(device)
+
+
+def working_dtype(op: str, dtype: dtypes.dtype | None, out: Tensor | None) -> dtypes.dtype | None:
+    """The dtype asked for; `out` asks for its own."""
+    if out is None:
+        return dtype
+    if dtype is not None and dtype is not out.dtype:
+        rule = f"dtype {dtype} does not match dtype of out parameter ({out.dtype})"
+        raise error(RuntimeError, op, rule)
+    return out.dtype
+
+
 # From data -------------------------------------------------------------------------------------------------
 
 
 def array_of(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     """A fresh array from numbers, nested sequences, arrays or tensors, with PyTorch's dtype for them."""
     if isinstance(data, Tensor):
-        return data._data.astype(dtype.numpy) if dtype else data._data.copy()
+        return run_cast(data._data, dtype=dtype) if dtype else data._data.copy()
     if isinstance(data, np.ndarray):
         return from_array(data, dtype)
-    if isinstance(data, (np.generic,)):
+    if isinstance(data, np.generic):
         return from_array(np.asarray(data), dtype)
     if isinstance(data, str) or data is None:
         kind = "'str'" if isinstance(data, str) else "NoneType"
@@ -78,6 +112,8 @@ def plain(data: Any) -> Any:
     """Nested lists of Python numbers: tensors and array scalars inside are unpacked."""
     if isinstance(data, (list, tuple)):
         return [plain(item) for item in data]
+    if isinstance(data, str):
+        raise error(ValueError, "tensor", "too many dimensions 'str': data must be numbers", data=repr(data))
     if isinstance(data, Tensor):
         return data._data.tolist()
     if isinstance(data, (np.ndarray, np.generic)):
@@ -139,19 +175,88 @@ def tensor(
     pin_memory: bool = False,
 ) -> Tensor:
     """A new leaf tensor with a copy of the data."""
-    devices.check(device)
+    check_options("tensor", dtype, device)
+    if isinstance(data, Tensor):
+        words = "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+        words += "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+        warnings.warn(words, UserWarning, stacklevel=2)
     return finish(array_of(data, dtype), requires_grad)
 
 
 @factory
 def as_tensor(data: Any, dtype: dtypes.dtype | None = None, device: Any = None) -> Tensor:
     """A tensor that shares the data's memory and history when it can."""
-    devices.check(device)
+    check_options("as_tensor", dtype, device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype.numpy):
         return from_numpy(data)
     return wrap(array_of(data, dtype))
+
+
+@factory
+def asarray(
+    obj: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor that shares the object's memory when it can; `copy` forces or forbids a copy."""
+    check_options("asarray", dtype, device)
+    data = obj
+    if not isinstance(obj, (Tensor, np.ndarray, np.generic, list, tuple, *NUMBERS)):
+        try:
+            data = np.asarray(memoryview(obj))  # any object with a buffer, such as array.array
+        except TypeError:
+            data = obj
+    shared = isinstance(data, (Tensor, np.ndarray)) and (dtype is None or data.dtype in (dtype, dtype.numpy))
+    if copy is False and not shared:
+        raise error(ValueError, "asarray", "can't alias the object: it must be copied to become this tensor")
+    result = as_tensor(data, dtype)
+    if shared and copy:
+        result = result.clone()
+    if requires_grad and not result.requires_grad:
+        result.requires_grad_(True)
+    return result
+
+
+@factory
+def frombuffer(
+    buffer: Any, *, dtype: dtypes.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A 1-d tensor on the memory of an object with a buffer, such as bytes or bytearray."""
+    check_options("frombuffer", dtype, None)
+    length, size = memoryview(buffer).nbytes, dtype.itemsize
+    facts = {"buffer": f"{length} bytes", "count": count, "offset": offset, "dtype": str(dtype)}
+    if not length or not count:
+        raise error(ValueError, "frombuffer", "both buffer length and count must not be 0", **facts)
+    if not 0 <= offset < length:
+        raise error(ValueError, "frombuffer", "offset must lie inside the buffer", **facts)
+    if count < 0 and (length - offset) % size:
+        rule = "buffer length after offset must be a multiple of element size"
+        raise error(ValueError, "frombuffer", rule, **facts)
+    if count > 0 and offset + count * size > length:
+        rule = "requested buffer length after offset must not be greater than actual buffer length"
+        raise error(ValueError, "frombuffer", rule, **facts)
+    return finish(np.frombuffer(buffer, dtype.numpy, count, offset), requires_grad)
+
+
+@factory
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A 0-d tensor; of the default dtype, whatever the number."""
+    check_options("scalar_tensor", dtype, device)
+    kind = dtype or (dtypes.default_complex() if isinstance(s, complex) else dtypes.get_default_dtype())
+    return finish(as_type(s, kind.numpy), requires_grad)
 
 
 @factory
@@ -173,7 +278,11 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
 
 def sized(op: str, size: tuple) -> tuple[int, ...]:
-    shape = sizes_of(size)
+    """Sizes as a tuple, none of them negative."""
+    try:
+        shape = sizes_of(size)
+    except TypeError as failure:
+        raise error(TypeError, op, f"argument 'size' must be tuple of ints: {failure}") from None
     if any(extent < 0 for extent in shape):
         raise error(RuntimeError, op, f"trying to create tensor with negative dimension: {list(shape)}")
     return shape
@@ -183,44 +292,46 @@ def allocate(op: str, shape: tuple[int, ...], fill: Callable, dtype: dtypes.dtyp
     """Memory from NumPy, with our words when there is not enough of it."""
     try:
         return fill(shape, dtype.numpy)
-    except (MemoryError, ValueError) as failure:
+    except (MemoryError, ValueError, OverflowError) as failure:
         gigabytes = math.prod(shape) * dtype.itemsize / 2**30
         rule = f"you tried to allocate {gigabytes:.2f} GiB, which is not available"
         raise error(RuntimeError, op, rule, size=str(shape), dtype=str(dtype)) from failure
 
 
-def filled(name: str, fill: Callable) -> Callable:
+def filled(name: str, fill: Callable, words: str) -> Callable:
     """The family of zeros: `name(*size)`, with PyTorch's keyword arguments."""
 
     def make(
-        *size: Any,
+        *sizes: Any,
+        size: Any = None,
         out: Tensor | None = None,
         dtype: dtypes.dtype | None = None,
         layout: Any = None,
         device: Any = None,
         requires_grad: bool = False,
         pin_memory: bool = False,
-        memory_format: Any = None,
+        memory_format: memory_format = contiguous_format,
     ) -> Tensor:
-        devices.check(device)
-        shape = sized(name, size)
-        data = allocate(name, shape, fill, dtype or dtypes.get_default_dtype())
-        if out is not None:
-            from cleargrad.ops.inplace import write_out
-
-            return write_out(out, wrap(data.astype(out._data.dtype)), name)
-        return finish(data, requires_grad)
+        check_options(name, dtype, device)
+        if not sizes and size is None:
+            raise error(TypeError, name, "missing the argument 'size'")
+        shape = sized(name, sizes or (size,))
+        data = allocate(name, shape, fill, working_dtype(name, dtype, out) or dtypes.get_default_dtype())
+        if not is_laid_out(data, memory_format):
+            data = laid_out(data, memory_format)
+        return finish(data, requires_grad, out)
 
     make.__name__ = make.__qualname__ = name
+    make.__doc__ = words
     return factory(make)
 
 
-zeros = filled("zeros", np.zeros)
-ones = filled("ones", np.ones)
-empty = filled("empty", np.empty)
+zeros = filled("zeros", np.zeros, "A tensor of zeros.")
+ones = filled("ones", np.ones, "A tensor of ones.")
+empty = filled("empty", np.empty, "A tensor whose values are whatever was in its memory.")
 
 
-def like(name: str, fill: Callable) -> Callable:
+def like(name: str, fill: Callable, words: str) -> Callable:
     """The family of zeros_like: the shape, dtype and layout of another tensor."""
 
     def make(
@@ -231,40 +342,121 @@ def like(name: str, fill: Callable) -> Callable:
         device: Any = None,
         requires_grad: bool = False,
         pin_memory: bool = False,
-        memory_format: Any = None,
+        memory_format: memory_format = preserve_format,
     ) -> Tensor:
-        devices.check(device)
-        kind = input._data.dtype if dtype is None else dtype.numpy
-        return finish(fill(input._data, dtype=kind, subok=False), requires_grad)
+        check_tensor(name, input)
+        check_options(name, dtype, device)
+        source = input._data
+        kind = source.dtype if dtype is None else dtype.numpy
+        order = "K" if memory_format is preserve_format and not is_repeated(source) else "C"
+        data = fill(source, dtype=kind, order=order, subok=False)
+        if memory_format is not preserve_format and not is_laid_out(data, memory_format):
+            data = laid_out(data, memory_format)
+        return finish(data, requires_grad)
 
     make.__name__ = make.__qualname__ = name
+    make.__doc__ = words
     return factory(make)
 
 
-zeros_like = like("zeros_like", np.zeros_like)
-ones_like = like("ones_like", np.ones_like)
-empty_like = like("empty_like", np.empty_like)
+zeros_like = like("zeros_like", np.zeros_like, "Zeros with the shape and dtype of another tensor.")
+ones_like = like("ones_like", np.ones_like, "Ones with the shape and dtype of another tensor.")
+empty_like = like("empty_like", np.empty_like, "Any values with the shape and dtype of another tensor.")
+
+
+def fill_number(op: str, value: Any) -> Any:
+    """A fill value: a number, or a 0-d tensor that needs no gradient."""
+    if isinstance(value, Tensor) and not value._data.ndim and edge_of(value) is None:
+        return value.item()
+    if not isinstance(value, NUMBERS):
+        raise error(TypeError, op, f"argument 'fill_value' must be Number, not {type(value).__name__}")
+    return value
 
 
 @factory
-def full(size: Any, fill_value: Any, *, dtype: dtypes.dtype | None = None, device: Any = None,
-         layout: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Any = None) -> Tensor:
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Tensor | None = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor of one value; the dtype follows from the value."""
-    devices.check(device)
-    shape = sized("full", (size,))
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    data = allocate("full", shape, np.empty, dtype or dtypes.of_number(value))
+    check_options("full", dtype, device)
+    if isinstance(size, int):
+        raise error(TypeError, "full", "argument 'size' must be tuple of ints, not int")
+    value = fill_number("full", fill_value)
+    kind = working_dtype("full", dtype, out) or dtypes.of_number(value)
+    data = allocate("full", sized("full", (size,)), np.empty, kind)
     data[...] = as_type(value, data.dtype)
-    if out is not None:
-        from cleargrad.ops.inplace import write_out
-
-        return write_out(out, wrap(data), "full")
-    return finish(data, requires_grad)
+    return finish(data, requires_grad, out)
 
 
 @factory
-def full_like(input: Tensor, fill_value: Any, *, dtype: dtypes.dtype | None = None, device: Any = None,
-              layout: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
-    """A tensor of one value with the shape and dtype of another."""
-    return full(tuple(input._data.shape), fill_value, dtype=dtype or input.dtype, device=device,
-                requires_grad=requires_grad)
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
+    """A tensor of one value with the shape, dtype and layout of another."""
+    value = fill_number("full_like", fill_value)
+    result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+    result._data[...] = as_type(value, result._data.dtype)
+    return finish(result._data, requires_grad)
+
+
+# Laid out by hand ------------------------------------------------------------------------------------------
+
+
+@factory
+def empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Any values in memory with these strides."""
+    check_options("empty_strided", dtype, device)
+    shape, steps = sized("empty_strided", (size,)), sized("empty_strided", (stride,))
+    if len(shape) != len(steps):
+        rule = f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(steps)})"
+        raise error(RuntimeError, "empty_strided", rule)
+    kind = dtype or dtypes.get_default_dtype()
+    line = allocate("empty_strided", (extent(shape, steps),), np.empty, kind)
+    return finish(strided_array(line, shape, [step * kind.itemsize for step in steps]), requires_grad)
+
+
+@factory
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Any values in dense memory; `physical_layout` lists the dimensions from the outermost to the innermost."""
+    check_options("empty_permuted", dtype, device)
+    shape, order = sized("empty_permuted", (size,)), sizes_of((physical_layout,))
+    if sorted(order) != list(range(len(shape))):
+        rule = "physical_layout must name every dimension once"
+        raise error(RuntimeError, "empty_permuted", rule, size=shape, physical_layout=order)
+    kind = dtype or dtypes.get_default_dtype()
+    data = allocate("empty_permuted", tuple(shape[dim] for dim in order), np.empty, kind)
+    return finish(data.transpose(inverse(order)), requires_grad)

@@ -216,9 +216,9 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
                     node.saved = (input,)
                 else:
                     node.saved = ()
-                    node.place = node.attrs = None
+                    node.place = node.attrs = node.extra = None
                     return tensor
-                node.attrs = None
+                node.attrs = node.extra = None
                 node.place = place_of(getframe(1))
                 return tensor
         tensor._edge = None
@@ -285,7 +285,7 @@ def binary_door(
             node.shape = value.shape
             node.dtype = kind
             node.tick = tick()
-            node.attrs = None
+            node.attrs = node.extra = None
             keeps, keeps_operands, keeps_output, _ = plan
             if keeps_operands or keeps_output:
                 first = input if keeps[0] else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from cleargrad.ops.comparison import choose
 from cleargrad.ops.creation import zeros_like
 from cleargrad.ops.declare import ANY, F32, NUMERIC, REAL, composite, elementwise, face, opaque
 from cleargrad.ops.pointwise import WHOLE_OR_FLOAT, category_of, conj
+from cleargrad.ops.return_types import Named, named
 from cleargrad.ops.samples import Fails, Sample, binary, real, unary, whole
 from cleargrad.ops.views import check_tensor
 
@@ -309,9 +310,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return nearest(input / scale) * scale
 
 
-class FrexpResult(NamedTuple):
-    mantissa: Tensor
-    exponent: Tensor
+Frexp = named("frexp", "mantissa", "exponent")
 
 
 def run_frexp(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -337,7 +336,7 @@ frexp_op = opaque(
 
 
 @face(frexp_op, method=True, out=True)
-def frexp(input: Tensor) -> FrexpResult:
+def frexp(input: Tensor) -> Named:
     """mantissa and exponent with input = mantissa · 2^exponent, 0.5 ≤ |mantissa| < 1."""
     check_tensor("frexp", input)
-    return FrexpResult(*frexp_op(input))
+    return Frexp(frexp_op(input))

@@ -76,7 +76,7 @@ def slice_scatter_samples() -> Iterator[Sample]:
 
 def diagonal_scatter_samples() -> Iterator[Sample]:
     yield Sample(real(3, 3), real(3, seed=1))
-    yield Sample(real(2, 3, 4), real(3, 1, seed=1), offset=1, dim1=0, dim2=2)
+    yield Sample(real(2, 3, 4), real(3, 2, seed=1), offset=1, dim1=0, dim2=2)
     yield Fails(RuntimeError, real(3, 3), real(4))
 
 

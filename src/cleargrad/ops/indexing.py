@@ -101,7 +101,7 @@ def split_index(self: Tensor, index: Any) -> tuple[tuple, dict[int, Tensor]]:
             continue
         if type(item) is int:
             check_number(self, item, source)
-        elif item is not None and item.indices(shape[source]) == (0, shape[source], 1):
+        elif item is not None and is_full(item, shape[source]):
             item = FULL
         basic.append(item)
         dim += type(item) is not int
@@ -109,12 +109,16 @@ def split_index(self: Tensor, index: Any) -> tuple[tuple, dict[int, Tensor]]:
     return (*basic, ...), gathered
 
 
+def is_full(item: slice, extent: int) -> bool:
+    return item.start in (None, 0) and (item.stop is None or item.stop >= extent) and item.step in (None, 1)
+
+
 def items_of(index: Any) -> list:
     """One item per entry of a tuple; a short list that holds more than numbers is taken as a tuple, too."""
     if isinstance(index, tuple):
         return list(index)
     if isinstance(index, list) and len(index) < 32:
-        if any(item is None or item is ... or isinstance(item, (Tensor, slice, list, tuple, range)) for item in index):
+        if any(item is None or item is ... or isinstance(item, (Tensor, slice, list, tuple, range, str)) for item in index):
             return index.copy()
     return [index]
 

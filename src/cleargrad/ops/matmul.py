@@ -17,9 +17,11 @@ from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import F32, binary_door, composite, face, opaque
+from cleargrad.ops.dimensions import swap_dims
 from cleargrad.ops.pointwise import check_alpha, conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
-from cleargrad.ops.views import check_tensor, link_view, swap_dims
+from cleargrad.ops.dimensions import swap_dims
+from cleargrad.ops.views import check_tensor, link_view
 
 _swap = swap_dims.op  # type: ignore[attr-defined]
 _swap_plan, _last_two = _swap.plan((True,)), {"dim0": -2, "dim1": -1}

@@ -7,19 +7,17 @@ backend/cpu/normalization.py. Read next: ops/dropout.py.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.modes import no_grad
 from cleargrad.backend.cpu import normalization as kernels
 from cleargrad.backend.cpu.precision import widen
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.dtype import NARROW, OF_NUMPY
+from cleargrad.core.dtype import NARROW
 from cleargrad.core.mode import mode
-from cleargrad.core.shape import Spec, count, reduced, sizes_of
+from cleargrad.core.shape import Spec, count, sizes_of
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, opaque
@@ -112,7 +110,9 @@ def run_rows_gradient(
     return dx.reshape(x.shape), dweight.reshape(shape), dbias.reshape(shape)
 
 
-def rows_gradient_spec(g: Tensor, x: Tensor, weight: Any, mean: Any, variance: Any, *, rank: int, **_: Any) -> list:
+def rows_gradient_spec(
+    g: Tensor, x: Tensor, weight: Any, mean: Any, variance: Any, *, rank: int, **_: Any
+) -> list:
     kind = statistics_dtype(x)
     parameter = Spec(x._data.shape[x._data.ndim - rank :], kind)
     return [Spec(x._data.shape, kind), parameter, parameter]
@@ -124,7 +124,11 @@ rows_gradient = opaque(
     run=run_rows_gradient,
     vjp=NO_GRAD,
     samples=lambda: iter(
-        [Sample(real(3, 4), real(3, 4), real(4), real(3, 1), real(3, 1, low=1), rank=1, eps=0.1, centered=True)]
+        [
+            Sample(
+                real(3, 4), real(3, 4), real(4), real(3, 1), real(3, 1, low=1), rank=1, eps=0.1, centered=True
+            )
+        ]
     ),
     outputs=3,
 )
@@ -135,9 +139,7 @@ def rows_vjp(
     *, rank: int, eps: float, centered: bool,
 ) -> tuple:  # fmt: skip
     if not is_differentiated():
-        dx, dweight, dbias = rows_gradient(
-            g[0], x, weight, out1, out2, rank=rank, eps=eps, centered=centered
-        )
+        dx, dweight, dbias = rows_gradient(g[0], x, weight, out1, out2, rank=rank, eps=eps, centered=centered)
         return dx, None if weight is None else dweight, None if bias is None else dbias
     axes = tuple(range(x._data.ndim - rank, x._data.ndim))
     dx, dweight, dbias = gradients(g[0], x, weight, axes, eps, centered)

@@ -431,7 +431,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     ]
     if swapped:
         grids[:2] = grids[1::-1]
-        grids = [grid.transpose(0, 1) for grid in grids]
     return tuple(grids)
 
 

@@ -105,7 +105,9 @@ threshold_op = elementwise(
     "threshold",
     lambda x, limit, value: expr.where(x <= limit, value, x),
     vjp=(lambda g, x, limit: g.where(x > limit, 0), None, None),
-    samples=lambda: iter([Sample(real(3, 4), 0.1, 20.0), Sample(whole(5), 2, -1), Fails(TypeError, real(2), "a", 1)]),
+    samples=lambda: iter(
+        [Sample(real(3, 4), 0.1, 20.0), Sample(whole(5), 2, -1), Fails(TypeError, real(2), "a", 1)]
+    ),
     accepts=NUMBERS,
     public=False,
 )
@@ -272,4 +274,3 @@ def selu_(input: Tensor) -> Tensor:
 
 
 FACES.append(Face("selu_", selu_, BOTH, False, None, None, unary(), NO_GRAD))
-

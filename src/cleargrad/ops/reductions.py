@@ -17,7 +17,7 @@ from cleargrad.autograd.node import edge_of, make_node
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.dtype import dtype as Dtype
-from cleargrad.core.mode import SPECIAL, mode
+from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, count, reduced, sizes_of, wrap_dims
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -49,6 +49,11 @@ def dims_of(op: str, input: Tensor, dim: Any) -> tuple[int, ...]:
 def extent_of(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
     """How many elements are joined into one."""
     return count(shape[axis] for axis in dim)
+
+
+def dim_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4, 2), dim=(1,), keepdim=False)
+    yield Sample(real(3, 4), dim=(0,), keepdim=True)
 
 
 def in_float32(x: np.ndarray) -> np.ndarray:
@@ -121,11 +126,11 @@ total, total_by_dim = (
         start=0,
         result="sum",
         vjp=lambda g, *, x_shape, dim, keepdim: restore(g, dim, keepdim).expand(x_shape),
-        samples=sum_samples,
+        samples=samples,
         node=node,
         join=add_up,
     )
-    for name, node in (("sum", "SumBackward0"), ("sum_dim", "SumBackward1"))
+    for name, samples, node in (("sum", sum_samples, "SumBackward0"), ("sum_dim", dim_samples, "SumBackward1"))
 )
 
 
@@ -153,7 +158,7 @@ def sum_everything(input: Tensor) -> Tensor:
     """`input.sum()`, the end of most losses, written out flat."""
     data = input._data
     kind = data.dtype
-    how = mode.how
+    how = gate.how or mode.how
     dims = tuple(range(data.ndim))
     if how == SPECIAL or not (kind is F32 or kind is F64) or not data.flags.c_contiguous or data.size > 1024:
         return total(input, dim=dims, keepdim=False)
@@ -245,8 +250,8 @@ def mean_samples() -> Iterator[Sample]:
 
 
 average, average_by_dim = (
-    opaque(name, spec=mean_spec, run=run_mean, vjp=mean_vjp, samples=mean_samples, node=node)
-    for name, node in (("mean", "MeanBackward0"), ("mean_dim", "MeanBackward1"))
+    opaque(name, spec=mean_spec, run=run_mean, vjp=mean_vjp, samples=samples, node=node)
+    for name, samples, node in (("mean", mean_samples, "MeanBackward0"), ("mean_dim", dim_samples, "MeanBackward1"))
 )
 
 
@@ -289,8 +294,8 @@ def prod_samples() -> Iterator[Sample]:
 
 
 product, product_by_dim = (
-    reduction(name, lambda x, y: x * y, start=1, result="sum", vjp=prod_vjp, samples=prod_samples, node=node)
-    for name, node in (("prod", "ProdBackward0"), ("prod_dim", "ProdBackward1"))
+    reduction(name, lambda x, y: x * y, start=1, result="sum", vjp=prod_vjp, samples=samples, node=node)
+    for name, samples, node in (("prod", prod_samples, "ProdBackward0"), ("prod_dim", dim_samples, "ProdBackward1"))
 )
 
 

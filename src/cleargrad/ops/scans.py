@@ -283,7 +283,7 @@ def diff(
     if n < 0:
         raise error(RuntimeError, "diff", f"order must be non-negative but got {n}")
     axis = checked_dim("diff", input, dim)
-    result = joined(input, axis, prepend, append)
+    result = joined(input, axis, prepend, append) if n else input.clone()
     for _ in range(min(n, result._data.shape[axis])):
         before, behind = neighbours(result, axis)
         result = behind.logical_xor(before) if result.dtype is dtypes.bool_ else behind - before

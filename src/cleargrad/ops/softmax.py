@@ -188,7 +188,9 @@ def implicit_dim(name: str, rank: int, stacklevel: int) -> int:
 def functional(name: str, compute: Callable, doc: str) -> Callable:
     """`name(input, dim=None, _stacklevel=3, dtype=None)`."""
 
-    def chosen(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype | None = None) -> Tensor:
+    def chosen(
+        input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype | None = None
+    ) -> Tensor:
         check_tensor(name, input)
         if dim is None:
             dim = implicit_dim(name, input._data.ndim, _stacklevel - 1)
@@ -210,7 +212,9 @@ def gumbel_samples() -> Iterator[Sample]:
 
 
 @composite(gumbel_samples, spaces=("nn.functional",))
-def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
     """A draw from softmax(logits) that can be differentiated; with `hard` a one-hot value with the soft gradient."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
@@ -221,5 +225,3 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     index = soft.max(dim, keepdim=True)[1]
     one_hot = logits.detach().new_zeros(logits.shape).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft
-
-

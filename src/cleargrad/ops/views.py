@@ -25,7 +25,7 @@ from cleargrad.core.shape import (
     wrap_dim,
     wrap_dims,
 )
-from cleargrad.core.tensor import Tensor, new, tick, wrap
+from cleargrad.core.tensor import Tensor, cell_of, new, tick, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import IN_NO_GRAD
 from cleargrad.ops.declare import composite, face, opaque, view
@@ -48,7 +48,7 @@ def taking_place(function: Callable) -> Callable:
         if mode.grad and edge_of(self) is not None:
             check_history(self, name)
         before = wrap(self._data, self._edge)
-        before._ver = self._ver
+        before._ver = cell_of(self)
         result = function(before, *args, **kwargs)
         self._data, self._edge = result._data, result._edge
         self.bump()
@@ -134,7 +134,7 @@ def link_view(data: np.ndarray, source: Tensor, how: int, kind: type[Node], plan
     tensor._data = data
     tensor._edge = None
     tensor._grad = None
-    tensor._ver = version = source._ver
+    tensor._ver = version = cell_of(source)
     base = source._base
     if base is None:
         tensor._base = source
@@ -154,7 +154,7 @@ def link_view(data: np.ndarray, source: Tensor, how: int, kind: type[Node], plan
         node.dtype = data.dtype
         node.tick = tick()
         node.attrs = attrs
-        node.place = None
+        node.place = node.extra = None
     return tensor
 
 

@@ -124,7 +124,13 @@ def channel_statistics(x: Array, groups: Groups) -> tuple[Array, Array]:
 
 
 def normalize_channels(
-    x: Array, weight: Array | None, bias: Array | None, mean: Array, variance: Array, eps: float, groups: Groups
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    mean: Array,
+    variance: Array,
+    eps: float,
+    groups: Groups,
 ) -> Array:
     out = x - groups.spread(mean)[..., None]
     scale = groups.spread(inverse_deviation(variance, eps))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cleargrad.backend.cpu.precision import is_half, widen
+from cleargrad.backend.cpu.precision import widen
 
 # Two neighbours are added at a time as one complex number: addition works on its parts separately.
 PAIR = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
@@ -66,11 +66,9 @@ def add_rows(table: np.ndarray, rows: np.ndarray, places: np.ndarray) -> None:
     np.add.at(table.reshape(-1), positions, rows.reshape(-1))
 
 
-def join_flat(join: np.ufunc, x: np.ndarray, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """A copy of x in which the flat `positions` are joined with `values`, one after the other."""
-    result = np.array(widen(x), order="C")
-    join.at(result.reshape(-1), positions.reshape(-1), widen(values).reshape(-1))
-    return result.astype(x.dtype) if is_half(x.dtype) else result
+def join_flat(join: np.ufunc, x: np.ndarray, positions: np.ndarray, values: np.ndarray) -> None:
+    """Joins `values` into the flat `positions` of a contiguous array, one after the other."""
+    join.at(x.reshape(-1), positions.reshape(-1), values.astype(x.dtype, copy=False).reshape(-1))
 
 
 def positions_along(index: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:

@@ -1,0 +1,479 @@
+"""Norms whose weights belong to channels: batch, instance and group norm; and the norms made of other ops.
+
+`groups` says what shares a mean and a variance: None, all samples of a channel (batch norm), or so many groups of
+neighbouring channels in each sample (group norm). Instance norm is batch norm of a batch folded into its channels.
+The formula of the gradient is in ops/normalization.py. Read next: ops/dropout.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.modes import no_grad
+from cleargrad.backend.cpu import normalization as kernels
+from cleargrad.backend.cpu.precision import widen
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.shape import Spec, count
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import error
+from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.normalization import (
+    check_dtypes,
+    gradients,
+    is_differentiated,
+    public_statistics,
+    statistics_dtype,
+    sums_to,
+    wide,
+    widened,
+)
+from cleargrad.ops.op import NO_GRAD
+from cleargrad.ops.samples import Fails, Sample, real, whole
+from cleargrad.ops.views import check_tensor
+
+# The op ----------------------------------------------------------------------------------------------------
+
+
+def folded(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(samples, channels, positions)."""
+    return shape[0], shape[1], count(shape[2:])
+
+
+def channels_spec(
+    x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, *, groups: Any, eps: float
+) -> list:
+    shape = x._data.shape
+    statistics = Spec(shape[1:2] if groups is None else (shape[0], groups), statistics_dtype(x))
+    return [Spec(shape, x.dtype), statistics, statistics]
+
+
+def run_channels(
+    x: np.ndarray, weight: Any, bias: Any, mean: Any, variance: Any, *, groups: int | None, eps: float
+) -> tuple:
+    samples, channels, positions = folded(x.shape)
+    flat = widen(x).reshape(samples, channels, positions)
+    shared = kernels.Groups(samples, channels, groups)
+    if mean is None:
+        mean, variance = kernels.channel_statistics(flat, shared)
+    else:
+        mean, variance = mean.astype(flat.dtype), variance.astype(flat.dtype)
+    out = kernels.normalize_channels(flat, *widened(weight, bias), mean, variance, eps, shared)
+    return out.reshape(x.shape).astype(x.dtype, copy=False), mean, variance
+
+
+def run_channels_gradient(
+    g: np.ndarray, x: np.ndarray, weight: Any, mean: np.ndarray, variance: np.ndarray,
+    *, groups: int | None, eps: float, constant: bool,
+) -> tuple:  # fmt: skip
+    samples, channels, positions = folded(x.shape)
+    flat = [widen(array).reshape(samples, channels, positions) for array in (g, x)]
+    shared = kernels.Groups(samples, channels, groups)
+    (factors,) = widened(weight)
+    dx, dweight, dbias = kernels.channels_gradient(*flat, factors, mean, variance, eps, shared, constant)
+    return dx.reshape(x.shape), dweight, dbias
+
+
+def channels_gradient_spec(g: Tensor, x: Tensor, *others: Any, **_: Any) -> list[Spec]:
+    kind = statistics_dtype(x)
+    parameter = Spec(x._data.shape[1:2], kind)
+    return [Spec(x._data.shape, kind), parameter, parameter]
+
+
+channels_gradient = opaque(
+    "channels_gradient",
+    spec=channels_gradient_spec,
+    run=run_channels_gradient,
+    vjp=NO_GRAD,
+    samples=lambda: iter(
+        [
+            Sample(
+                real(3, 4), real(3, 4), real(4), real(4), real(4, low=1), groups=None, eps=0.1, constant=False
+            )
+        ]
+    ),
+    outputs=3,
+)
+
+
+def channels_vjp(
+    g: list, x: Tensor, weight: Any, bias: Any, mean: Any, out1: Tensor, out2: Tensor,
+    *, groups: int | None, eps: float,
+) -> tuple:  # fmt: skip
+    constant = mean is not None
+    if not is_differentiated():
+        attrs = {"groups": groups, "eps": eps, "constant": constant}
+        dx, dweight, dbias = channels_gradient(g[0], x, weight, out1, out2, **attrs)
+        return dx, None if weight is None else dweight, None if bias is None else dbias, None, None
+    samples, channels, positions = folded(x._data.shape)
+    if groups is None:
+        shape, axes = (samples, channels, positions), (0, 2)
+    else:
+        shape, axes = (samples, groups, channels // groups, positions), (2, 3)
+    broadcast = (*shape[1:-1], 1)
+    factors = None if weight is None else weight.reshape(broadcast)
+    grad, values = g[0].reshape(shape), x.reshape(shape)
+    if constant:
+        dx, dweight, dbias = constant_gradients(grad, values, factors, out1, out2, eps)
+    else:
+        dx, dweight, dbias = gradients(grad, values, factors, axes, eps)
+    dx = dx.reshape(x._data.shape)
+    return dx, sums_to(weight, dweight, broadcast), sums_to(bias, dbias, broadcast), None, None
+
+
+def constant_gradients(
+    g: Tensor, x: Tensor, weight: Any, mean: Tensor, variance: Tensor, eps: float
+) -> tuple:
+    """The gradients of x, weight and bias when the statistics do not depend on x."""
+    g, x = wide(g), wide(x)
+    scale = (variance.detach() + eps).rsqrt().unsqueeze(-1)
+    normal = (x - mean.detach().unsqueeze(-1)) * scale
+    return (g if weight is None else g * wide(weight)) * scale, g * normal, g
+
+
+def check_channels(op: str, input: Tensor, **parameters: Tensor | None) -> int:
+    """The number of channels, which is the length of every parameter."""
+    shape = input._data.shape
+    channels = shape[1] if len(shape) > 1 else 0
+    for name, parameter in parameters.items():
+        if parameter is not None and parameter._data.shape != (channels,):
+            rule = f"{name} should contain {channels} elements, one for each channel, not {parameter.numel()}"
+            raise error(RuntimeError, op, rule, input=input, **{name: parameter})
+    return channels
+
+
+# Batch norm ------------------------------------------------------------------------------------------------
+
+
+def batch_norm_samples() -> Iterator[Sample]:
+    yield Sample(real(4, 3), None, None, real(3, seed=1), real(3, seed=2), True)
+    yield Sample(real(2, 3, 4), None, None, training=True)
+    yield Sample(real(2, 3, 2, 2), None, None, real(3, seed=1), None, True, 0.1, 0.01)
+    yield Fails(RuntimeError, real(4, 3), None, None)
+    yield Fails(ValueError, real(1, 3), None, None, training=True)
+    yield Fails(RuntimeError, real(4, 3), real(2), real(3))
+    yield Fails(RuntimeError, real(4, 3), None, None, real(2), training=True)
+    yield Fails(NotImplementedError, whole(4, 3), None, None, training=True)
+
+
+batch_norm_op = opaque(
+    "native_batch_norm",
+    spec=channels_spec,
+    run=run_channels,
+    vjp=channels_vjp,
+    samples=batch_norm_samples,
+    outputs=3,
+)
+
+
+def normalize_batch(
+    op: str,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The result and the statistics it was made with; in training, running statistics move towards those."""
+    check_tensor(op, input)
+    check_channels(op, input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_dtypes(op, input, weight, bias)
+    if not training:
+        for name, running in (("running_mean", running_mean), ("running_var", running_var)):
+            if running is None:
+                raise error(RuntimeError, op, f"{name} must be defined in evaluation mode")
+        return batch_norm_op(input, weight, bias, running_mean, running_var, groups=None, eps=eps)
+    out, mean, variance = batch_norm_op(input, weight, bias, None, None, groups=None, eps=eps)
+    samples, _, positions = folded(input._data.shape)
+    total = samples * positions
+    with no_grad():
+        approach(running_mean, mean, momentum)
+        # Running variances are unbiased, those that normalise are not.
+        approach(running_var, variance * (total / (total - 1) if total > 1 else math.nan), momentum)
+    return out, mean, variance
+
+
+def approach(running: Tensor | None, value: Tensor, momentum: float) -> None:
+    if running is not None:
+        running.copy_(running * (1 - momentum) + value * momentum)
+
+
+def check_several(op: str, shape: tuple[int, ...]) -> None:
+    if len(shape) > 0 and shape[0] * count(shape[2:]) == 1:
+        rule = f"Expected more than 1 value per channel when training, got input size {list(shape)}"
+        raise error(ValueError, op, rule)
+
+
+@face(batch_norm_op, spaces=("nn.functional",))
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
+    """Each channel normalised over all samples and positions, or with running statistics outside training."""
+    if training:
+        check_several("batch_norm", input._data.shape)
+    if eps < 0 or (training and eps == 0):
+        rule = f"batch_norm eps must be positive during training, non-negative otherwise, but got {eps}"
+        raise error(ValueError, "batch_norm", rule)
+    return normalize_batch(
+        "batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[0]
+
+
+def plain_samples() -> Iterator[Sample]:
+    yield Sample(real(4, 3), real(3, seed=1), real(3, seed=2), None, None, True, 0.1, 0.01)
+    yield Fails(RuntimeError, real(4, 3), None, None, None, None, False, 0.1, 0.01)
+
+
+@composite(lambda: (with_cudnn(sample) for sample in plain_samples()))
+def batch_norm_(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """torch.batch_norm: the order of arguments that the C++ side of PyTorch has."""
+    return normalize_batch(
+        "batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[0]
+
+
+def with_cudnn(sample: Sample) -> Sample:
+    sample.args = (*sample.args, False)
+    return sample
+
+
+@composite(plain_samples)
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Batch norm with its statistics: the result, the means and the inverse deviations (empty outside training)."""
+    out, mean, variance = normalize_batch(
+        "native_batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps
+    )
+    if not training:
+        return out, input.new_empty(0), input.new_empty(0)
+    return out, *public_statistics(input, weight, mean, variance, eps)
+
+
+# Instance norm ---------------------------------------------------------------------------------------------
+
+
+def instance_norm_samples() -> Iterator[Sample]:
+    yield Sample(real(2, 3, 4))
+    yield Sample(real(2, 3, 2, 2), None, None, real(3, seed=1), real(3, seed=2), eps=0.01)
+    yield Fails(ValueError, real(2, 3, 1))
+    yield Fails(ValueError, real(2, 3))
+
+
+def fold_batch(parameter: Tensor | None, samples: int) -> Tensor | None:
+    return None if parameter is None else parameter.repeat(samples)
+
+
+def normalize_instances(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    check_tensor("instance_norm", input)
+    running = (running_mean, running_var)
+    if (running_mean is None) != (running_var is None):
+        rule = "running_mean and running_var must either both be None or neither be None"
+        raise error(ValueError, "instance_norm", rule)
+    if not use_input_stats and running_mean is None:
+        rule = "Expected running_mean and running_var to be defined when use_input_stats is false"
+        raise error(RuntimeError, "instance_norm", rule)
+    names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    channels = check_channels("instance_norm", input, **names)
+    shape = input._data.shape
+    folds = [fold_batch(parameter, shape[0]) for parameter in (weight, bias, *running)]
+    flat = input.reshape(1, shape[0] * channels, *shape[2:])
+    out, *_ = normalize_batch("instance_norm", flat, *folds, use_input_stats, momentum, eps)
+    if use_input_stats:
+        with no_grad():
+            for target, fold in zip(running, folds[2:], strict=True):
+                if target is not None:
+                    target.copy_(fold.reshape(shape[0], channels).mean(0))
+    return out.reshape(shape)
+
+
+@composite(instance_norm_samples, spaces=("nn.functional",))
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
+    """Each channel of each sample normalised over its positions."""
+    if use_input_stats and count(input._data.shape[2:]) == 1:
+        rule = "Expected more than 1 spatial element when training"
+        raise error(ValueError, "instance_norm", rule, input=input)
+    return normalize_instances(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
+
+
+@composite(lambda: iter([Sample(real(2, 3, 4), None, None, None, None, True, 0.1, 0.01, False)]))
+def instance_norm_(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """torch.instance_norm: the order of arguments that the C++ side of PyTorch has."""
+    return normalize_instances(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
+
+
+# Group norm ------------------------------------------------------------------------------------------------
+
+
+def group_norm_samples() -> Iterator[Sample]:
+    yield Sample(real(2, 4, 3), 2, real(4, seed=1), real(4, seed=2))
+    yield Sample(real(2, 4, 2, 2), 4, real(4, seed=1), None, 0.01)
+    yield Sample(real(3, 6), 2)
+    yield Fails(RuntimeError, real(2, 4, 3), 3)
+    yield Fails(RuntimeError, real(2, 4, 3), 2, real(3))
+    yield Fails(RuntimeError, real(4), 2)
+
+
+group_norm_op = opaque(
+    "native_group_norm",
+    spec=channels_spec,
+    run=run_channels,
+    vjp=channels_vjp,
+    samples=group_norm_samples,
+    outputs=3,
+)
+
+
+def normalize_groups(
+    op: str, input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    channels = check_channels(op, input, weight=weight, bias=bias)
+    if groups <= 0 or channels % groups:
+        rule = f"the number of channels ({channels}) must be divisible by num_groups ({groups})"
+        raise error(RuntimeError, op, rule, input=input)
+    check_dtypes(op, input, weight, bias)
+    return group_norm_op(input, weight, bias, None, None, groups=groups, eps=eps)
+
+
+@face(group_norm_op, spaces=("nn.functional", ""))
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """Groups of neighbouring channels of each sample, normalised over their channels and positions."""
+    check_tensor("group_norm", input)
+    shape = input._data.shape
+    if len(shape) < 2:
+        rule = f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
+        raise error(RuntimeError, "group_norm", rule)
+    check_several("group_norm", (shape[0] * shape[1] // num_groups, num_groups, *shape[2:]))
+    return normalize_groups("group_norm", input, num_groups, weight, bias, eps)[0]
+
+
+@composite(lambda: iter([Sample(real(2, 4, 3), real(4, seed=1), real(4, seed=2), 2, 4, 3, 2, 0.01)]))
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Group norm with its statistics: the result, the means and the inverse deviations."""
+    check_tensor("native_group_norm", input)
+    out, mean, variance = normalize_groups("native_group_norm", input, group, weight, bias, eps)
+    return out, *public_statistics(input, weight, mean, variance, eps)
+
+
+# Made of other ops -----------------------------------------------------------------------------------------
+
+
+def local_response_norm_samples() -> Iterator[Sample]:
+    yield Sample(real(2, 5, 3), 3)
+    yield Sample(real(2, 4, 2, 2), 2, alpha=0.5, beta=0.5, k=2.0)
+    yield Sample(real(0, 4, 3), 2)
+    yield Fails(ValueError, real(2, 3), 2)
+
+
+@composite(local_response_norm_samples, spaces=("nn.functional",))
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """x / (k + alpha · mean of x² over `size` neighbouring channels) ** beta."""
+    check_tensor("local_response_norm", input)
+    rank = input._data.ndim
+    if rank < 3:
+        rule = f"Expected 3D or higher dimensionality input (got {rank} dimensions)"
+        raise error(ValueError, "local_response_norm", rule)
+    if not input._data.size:
+        return input
+    from cleargrad.ops.padding import pad
+
+    channels = input._data.shape[1]
+    squares = pad(input * input, (*[0, 0] * (rank - 2), size // 2, (size - 1) // 2))
+    total = squares.narrow(1, 0, channels)
+    for offset in range(1, size):
+        total = total + squares.narrow(1, offset, channels)
+    return input / (total / size * alpha + k).pow(beta)
+
+
+def normalize_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4))
+    yield Sample(real(3, 4), 1.0, 0)
+    yield Sample(real(2, 3, 4), p=3.0, dim=-1, eps=0.1)
+    yield Sample(real(2, 3, 4), dim=(1, 2))
+    yield Fails(IndexError, real(3))
+    yield Fails(RuntimeError, whole(3, 4))
+
+
+@composite(normalize_samples, spaces=("nn.functional",), out=True)
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
+    """x / max(‖x‖ₚ, eps) over a dimension."""
+    check_tensor("normalize", input)
+    if input.dtype.category < dtypes.FLOAT:
+        raise error(RuntimeError, "normalize", "expected a floating point or complex tensor", input=input)
+    return input / input.norm(p, dim, keepdim=True).clamp_min(eps)

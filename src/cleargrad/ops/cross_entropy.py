@@ -1,0 +1,405 @@
+"""Losses over classes: nll_loss and cross_entropy.
+
+Classes are dimension 1 (0 of a 1-d input). cross_entropy with class numbers is one kernel that keeps nothing but
+its operands; its adjoint computes softmax again, which costs less than keeping it. Read next: ops/margin_loss.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY, int64, uint8
+from cleargrad.core.shape import Spec
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import error
+from cleargrad.ops.declare import F32, face, opaque
+from cleargrad.ops.loss import check_pair, chosen_reduction, reduce_values
+from cleargrad.ops.op import NO_GRAD
+from cleargrad.ops.samples import Fails, Sample, real, whole
+from cleargrad.ops.softmax import exponentials, log_softmax, softmax_backward, sum_along
+
+FUNCTIONAL = ("nn.functional",)
+
+# Rules -----------------------------------------------------------------------------------------------------
+
+
+def class_dim(rank: int) -> int:
+    return 0 if rank == 1 else 1
+
+
+def check_classes(name: str, x: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    """Shapes and dtypes of a loss over class numbers; the numbers themselves are checked by the kernel."""
+    shape, places = x._data.shape, target._data.shape
+    if OF_NUMPY[x._data.dtype].category != FLOAT:
+        raise error(NotImplementedError, name, f"not implemented for {x.dtype}", input=x)
+    if not shape:
+        raise error(ValueError, name, "expected 1 or more dimensions (got 0)", input=x)
+    check_places(name, x, target, shape, places)
+    if target.dtype not in (int64, uint8):
+        rule = f"expected target dtype to be Long or Byte, but got {target.dtype}"
+        raise error(RuntimeError, name, rule, target=target, fix="use target.long() for class numbers")
+    if weight is None:
+        return
+    classes = shape[class_dim(len(shape))]
+    if weight._data.shape != (classes,):
+        rule = f"weight tensor should be defined either for all {classes} classes or no classes"
+        raise error(RuntimeError, name, rule, input=x, weight=weight)
+    if weight._data.dtype != x._data.dtype:
+        raise error(RuntimeError, name, f"expected weight of {x.dtype}", weight=weight)
+
+
+def check_places(name: str, x: Tensor, target: Tensor, shape: tuple, places: tuple) -> None:
+    if len(shape) == 1:
+        if len(places) > 1 or places not in ((), (1,)):
+            raise error(ValueError, name, "a 1D input takes one target", input=x, target=target)
+        return
+    if len(shape) == 2 and len(places) > 1:
+        rule = "0D or 1D target tensor expected, multi-target not supported"
+        raise error(RuntimeError, name, rule, input=x, target=target)
+    if places[:1] != shape[:1]:
+        rule = f"expected input batch_size ({shape[0]}) to match target batch_size ({list(places[:1])})"
+        raise error(ValueError, name, rule, input=x, target=target)
+    if places[1:] != shape[2:]:
+        rule = f"expected target size {[shape[0], *shape[2:]]}, got {list(places)}"
+        raise error(RuntimeError, name, rule, input=x, target=target)
+
+
+def loss_spec(x: Tensor, target: Tensor, weight: Tensor | None, *, reduction: str, ignore_index: int) -> Spec:
+    check_classes("nll_loss", x, target, weight)
+    return Spec(target._data.shape if reduction == "none" else (), x.dtype)
+
+
+def adjoint_spec(
+    grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, *, reduction: str, ignore_index: int
+) -> Spec:
+    return Spec(x._data.shape, x.dtype)
+
+
+# Kernels ---------------------------------------------------------------------------------------------------
+
+
+def read_target(x: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which samples are ignored, and class numbers that may be used as indices."""
+    classes = x.shape[class_dim(x.ndim)]
+    target = target.reshape(() if x.ndim == 1 else target.shape).astype(np.int64, copy=False)
+    ignored = target == ignore_index
+    wrong = ((target < 0) | (target >= classes)) & ~ignored
+    if wrong.any():
+        first = target[wrong].flat[0]
+        raise error(IndexError, "nll_loss", f"Target {first} is out of bounds.", classes=classes)
+    return ignored, np.where(ignored, 0, target)
+
+
+def shares(
+    weight: np.ndarray | None, ignored: np.ndarray, classes: np.ndarray, kind: np.dtype, reduction: str
+) -> np.ndarray:
+    """What each sample's loss is multiplied by: its class's weight, for a mean divided by all of them."""
+    share = np.ones(classes.shape, kind) if weight is None else weight.astype(kind)[classes]
+    share = np.where(ignored, kind.type(0), share)
+    if reduction == "mean":
+        share = np.where(ignored, kind.type(0), share / share.sum())
+    return share
+
+
+def place_of(x: np.ndarray, classes: np.ndarray) -> tuple:
+    """The NumPy index of every sample's own class."""
+    if x.ndim == 1:
+        return (classes,)
+    grid = np.ogrid[tuple(slice(extent) for extent in classes.shape)]
+    return (grid[0], classes, *grid[1:])
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    return x.astype(F32) if x.dtype in NARROW else x
+
+
+def reduce_samples(values: np.ndarray, share: np.ndarray, ignored: np.ndarray, reduction: str) -> np.ndarray:
+    values = np.where(ignored, values.dtype.type(0), values * share)
+    if reduction == "none":
+        return values
+    if reduction == "mean" and ignored.all():
+        return values.dtype.type(np.nan)
+    return np.add.reduce(values, axis=None)
+
+
+def run_nll(
+    x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, *, reduction: str, ignore_index: int
+) -> np.ndarray:
+    ignored, classes = read_target(x, target, ignore_index)
+    values = wide(x[place_of(x, classes)])
+    share = shares(weight, ignored, classes, values.dtype, reduction)
+    return finish(reduce_samples(-values, share, ignored, reduction), x, target, reduction)
+
+
+def finish(result: np.ndarray, x: np.ndarray, target: np.ndarray, reduction: str) -> np.ndarray:
+    shape = target.shape if reduction == "none" else ()
+    return np.asarray(result).astype(x.dtype, copy=False).reshape(shape)
+
+
+def run_nll_adjoint(
+    grad: np.ndarray,
+    x: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray | None,
+    *,
+    reduction: str,
+    ignore_index: int,
+) -> np.ndarray:
+    ignored, classes = read_target(x, target, ignore_index)
+    share = shares(weight, ignored, classes, wide(grad).dtype, reduction)
+    result = np.zeros(x.shape, grad.dtype)
+    result[place_of(x, classes)] = -share * grad.reshape(share.shape if grad.ndim else ())
+    return result
+
+
+def run_cross_entropy(
+    x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, *, reduction: str, ignore_index: int
+) -> np.ndarray:
+    ignored, classes = read_target(x, target, ignore_index)
+    logits, dim = wide(x), class_dim(x.ndim)
+    peak = np.maximum.reduce(logits, axis=dim, keepdims=True, initial=-np.inf)
+    shifted = np.subtract(logits, peak)
+    own = shifted[place_of(x, classes)]
+    np.exp(shifted, out=shifted)
+    values = np.log(sum_along(shifted, dim)).reshape(own.shape) - own
+    share = shares(weight, ignored, classes, values.dtype, reduction)
+    return finish(reduce_samples(values, share, ignored, reduction), x, target, reduction)
+
+
+def run_cross_entropy_adjoint(
+    grad: np.ndarray,
+    x: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray | None,
+    *,
+    reduction: str,
+    ignore_index: int,
+) -> np.ndarray:
+    """(softmax(x) − one_hot(target)) · grad, each sample with its share."""
+    ignored, classes = read_target(x, target, ignore_index)
+    logits, dim = wide(x), class_dim(x.ndim)
+    share = shares(weight, ignored, classes, logits.dtype, reduction)
+    scale = share * wide(grad).reshape(share.shape if grad.ndim else ())
+    result = exponentials(logits, dim) if x.size else logits.copy()
+    result *= np.expand_dims(scale, dim) / sum_along(result, dim)
+    result[place_of(x, classes)] -= scale
+    return result.astype(x.dtype, copy=False)
+
+
+# Ops -------------------------------------------------------------------------------------------------------
+
+
+def class_samples() -> Iterator[Sample]:
+    x, target, weight = real(5, 3), np.array([0, 2, 1, 0, 2]), real(3, low=0.5, seed=1)
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(x, target, reduction=reduction)
+    yield Sample(x, target, ignore_index=2)
+    yield Sample(real(3), np.array(2))
+    yield Sample(real(2, 3, 4), whole(2, 4, high=3))
+    yield Sample(real(2, 3, 2, 2), whole(2, 2, 2, high=3), reduction="none", ignore_index=1)
+    yield Fails(IndexError, x, np.array([0, 2, 1, 0, 3]))
+    yield Fails(ValueError, x, target[:4])
+    yield Fails(RuntimeError, x, target.astype(np.int32))
+    yield Fails(RuntimeError, x, target, weight=real(4))
+    yield Fails(ValueError, x, target, reduction="median")
+    yield Fails(TypeError, x, [0, 2, 1, 0, 2])
+
+
+def cross_entropy_samples() -> Iterator[Sample]:
+    yield from class_samples()
+    x, target = real(5, 3), np.array([0, 2, 1, 0, 2])
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(x, target, label_smoothing=0.2, reduction=reduction, ignore_index=1)
+        yield Sample(x, real(5, 3, low=0, high=1, seed=1), reduction=reduction)
+    yield Sample(x, real(5, 3, low=0, high=1, seed=1), label_smoothing=0.2)
+    yield Fails(RuntimeError, x, target, label_smoothing=2.0)
+    yield Fails(RuntimeError, x, real(5, 3), ignore_index=1)
+
+
+def op_samples() -> Iterator[Sample]:
+    x, target = real(5, 3), np.array([0, 2, 1, 0, 2])
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(x, target, None, reduction=reduction, ignore_index=2)
+    yield Sample(real(2, 3, 4), whole(2, 4, high=3), None, reduction="mean", ignore_index=-100)
+
+
+def adjoint_samples() -> Iterator[Sample]:
+    x, target = real(5, 3), np.array([0, 2, 1, 0, 2])
+    yield Sample(real(), x, target, None, reduction="mean", ignore_index=2)
+    yield Sample(real(5), x, target, None, reduction="none", ignore_index=-100)
+
+
+def share_samples() -> Iterator[Sample]:
+    yield Sample(np.array([0, 2, 1]), real(3, low=0.5), real(3, 3), reduction="mean", ignore_index=1)
+
+
+sample_shares = opaque(
+    "nll_shares",
+    spec=lambda target, weight, x, *, reduction, ignore_index: Spec(target._data.shape, x.dtype),
+    run=lambda target, weight, x, *, reduction, ignore_index: shares(
+        weight, *read_target(x, target, ignore_index), x.dtype, reduction
+    ).reshape(target.shape),
+    vjp=NO_GRAD,
+    samples=share_samples,
+)
+
+
+def nll_adjoint(
+    g: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
+) -> Tensor:
+    return nll_backward(g, x, target, weight, reduction=reduction, ignore_index=ignore_index)
+
+
+def entropy_adjoint(
+    g: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
+) -> Tensor:
+    return cross_entropy_backward(g, x, target, weight, reduction=reduction, ignore_index=ignore_index)
+
+
+def entropy_adjoint_of_grad(
+    g: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
+) -> Tensor:
+    """Σ over samples of share · (Σ over classes of softmax·g, less g at the target)."""
+    rules = {"reduction": reduction, "ignore_index": ignore_index}
+    dim = class_dim(x._data.ndim)
+    spread = (g * x.softmax(dim)).sum(dim).reshape(target._data.shape)
+    spread = spread * sample_shares(target, weight, x, **rules)
+    return nll_op(g, target, weight, **rules) + (spread if reduction == "none" else spread.sum())
+
+
+def entropy_adjoint_of_logits(
+    g: Tensor, grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
+) -> Tensor:
+    dim = class_dim(x._data.ndim)
+    share = sample_shares(target, weight, x, reduction=reduction, ignore_index=ignore_index)
+    scale = (grad * share).reshape(target._data.shape if x._data.ndim > 1 else ()).unsqueeze(dim)
+    return softmax_backward(g * scale, x.softmax(dim), dim=dim)
+
+
+def class_loss(name: str, run: Callable, adjoint: Callable, samples: Callable, node: str) -> Callable:
+    return opaque(name, spec=loss_spec, run=run, vjp=(adjoint, None, None), samples=samples, node=node)
+
+
+nll_op = class_loss("nll_loss", run_nll, nll_adjoint, class_samples, "NllLossBackward0")
+nll_2d_op = class_loss("nll_loss2d", run_nll, nll_adjoint, op_samples, "NllLoss2DBackward0")
+cross_entropy_op = class_loss(
+    "cross_entropy", run_cross_entropy, entropy_adjoint, cross_entropy_samples, "NllLossBackward0"
+)
+cross_entropy_2d_op = class_loss(
+    "cross_entropy2d", run_cross_entropy, entropy_adjoint, op_samples, "NllLoss2DBackward0"
+)
+nll_backward = opaque(
+    "nll_loss_backward",
+    spec=adjoint_spec,
+    run=run_nll_adjoint,
+    vjp=(
+        # nll_loss is linear in x, so that its adjoint's adjoint is nll_loss itself.
+        lambda g, target, weight, *, reduction, ignore_index: nll_op(
+            g, target, weight, reduction=reduction, ignore_index=ignore_index
+        ),
+        lambda g: g * 0,
+        None,
+        None,
+    ),
+    samples=adjoint_samples,
+    spec_first=False,
+)
+cross_entropy_backward = opaque(
+    "cross_entropy_backward",
+    spec=adjoint_spec,
+    run=run_cross_entropy_adjoint,
+    vjp=(entropy_adjoint_of_grad, entropy_adjoint_of_logits, None, None),
+    samples=adjoint_samples,
+    spec_first=False,
+)
+
+
+@face(nll_op, spaces=FUNCTIONAL)
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """−input at the target class, for log-probabilities; a mean is weighted and leaves out ignored targets."""
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    check_pair("nll_loss", input, target)
+    door = nll_2d_op if input._data.ndim > 2 else nll_op
+    return door(input, target, weight, reduction=reduction, ignore_index=ignore_index)
+
+
+@face(cross_entropy_op, spaces=FUNCTIONAL)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """nll_loss of log_softmax; the target holds class numbers or, in the input's shape, probabilities."""
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    check_pair("cross_entropy", input, target)
+    if not 0 <= label_smoothing <= 1:
+        rule = f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}"
+        raise error(RuntimeError, "cross_entropy", rule)
+    if input._data.shape == target._data.shape:
+        check_probabilities(target, ignore_index)
+        return soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    if label_smoothing:
+        return smoothed_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)
+    door = cross_entropy_2d_op if input._data.ndim > 2 else cross_entropy_op
+    return door(input, target, weight, reduction=reduction, ignore_index=ignore_index)
+
+
+def check_probabilities(target: Tensor, ignore_index: int) -> None:
+    if target.dtype.category != FLOAT:
+        rule = "expected floating point type for target with class probabilities"
+        raise error(RuntimeError, "cross_entropy", rule, target=target)
+    if ignore_index >= 0:
+        raise error(RuntimeError, "cross_entropy", "ignore_index is not supported for floating point target")
+
+
+def soft_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
+) -> Tensor:
+    dim = class_dim(input._data.ndim)
+    classes = input._data.shape[dim]
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    values = log_softmax(input, dim) * target
+    if weight is not None:
+        values = values * along_classes(weight, input)
+    if reduction == "none":
+        return -values.sum(dim)
+    samples = input._data.size // max(classes, 1)
+    return -values.sum() / samples if reduction == "mean" else -values.sum()
+
+
+def along_classes(weight: Tensor, input: Tensor) -> Tensor:
+    return weight.reshape(-1, *[1] * max(input._data.ndim - 2, 0))
+
+
+def smoothed_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
+) -> Tensor:
+    """The loss of the target class mixed with the mean loss of all classes."""
+    dim = class_dim(input._data.ndim)
+    logs = log_softmax(input, dim)
+    own = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
+    everywhere = -(logs if weight is None else logs * along_classes(weight, input)).sum(dim)
+    everywhere = everywhere.reshape(target._data.shape).masked_fill(target == ignore_index, 0)
+    if reduction == "mean":
+        rules = {"reduction": "none", "ignore_index": ignore_index}
+        everywhere = everywhere.sum() / sample_shares(target, weight, input, **rules).sum()
+    else:
+        everywhere = reduce_values(everywhere, reduction)
+    return (1 - smoothing) * own + smoothing / input._data.shape[dim] * everywhere
