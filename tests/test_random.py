@@ -195,5 +195,8 @@ def test_orthogonal() -> None:
     cg.manual_seed(0)
     torch.manual_seed(0)
     for shape in ((4, 6), (6, 4), (3, 2, 2)):
-        ours, theirs = cg.nn.init.orthogonal_(cg.empty(*shape), 2.0), torch.nn.init.orthogonal_(torch.empty(*shape), 2.0)
+        ours, theirs = (
+            cg.nn.init.orthogonal_(cg.empty(*shape), 2.0),
+            torch.nn.init.orthogonal_(torch.empty(*shape), 2.0),
+        )
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-5)

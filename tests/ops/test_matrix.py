@@ -124,8 +124,15 @@ def moved(sample: Any, directions: list, step: float) -> Any:
 
 
 def directions_for(inputs: list) -> list:
+    """A direction for every float input; a symmetric matrix stays symmetric, since ops for those read one triangle."""
     generator = np.random.default_rng(3)
-    return [generator.uniform(-1, 1, tuple(t.shape)) for t in inputs if is_float(t)]
+    directions = []
+    for tensor in filter(is_float, inputs):
+        direction, x = generator.uniform(-1, 1, tuple(tensor.shape)), numbers(tensor)
+        if x.ndim >= 2 and x.shape[-1] == x.shape[-2] and np.array_equal(x, x.swapaxes(-1, -2)):
+            direction = direction + direction.swapaxes(-1, -2)
+        directions.append(direction)
+    return directions
 
 
 def first_derivative(case: Case, sample: Any, weights: list, directions: list, create_graph: bool = False) -> Any:

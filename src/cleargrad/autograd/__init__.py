@@ -1,26 +1,39 @@
 """torch.autograd: automatic differentiation.
 
-node.py is the graph, walk.py the backward pass; api.py, modes.py, function.py, functional.py and gradcheck.py are
-PyTorch's functions on top.
+plan.py and node.py are the graph, walk.py the backward pass; the other files are PyTorch's functions on top.
 """
 
-from cleargrad.autograd.api import backward as backward
-from cleargrad.autograd.api import grad as grad
+from cleargrad.autograd import functional, graph
+from cleargrad.autograd.api import backward, grad
+from cleargrad.autograd.function import Function, once_differentiable
+from cleargrad.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from cleargrad.autograd.modes import (
-    detect_anomaly as detect_anomaly,
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    is_anomaly_enabled,
+    no_grad,
+    set_detect_anomaly,
+    set_grad_enabled,
 )
-from cleargrad.autograd.modes import (
-    enable_grad as enable_grad,
-)
-from cleargrad.autograd.modes import (
-    inference_mode as inference_mode,
-)
-from cleargrad.autograd.modes import (
-    no_grad as no_grad,
-)
-from cleargrad.autograd.modes import (
-    set_detect_anomaly as set_detect_anomaly,
-)
-from cleargrad.autograd.modes import (
-    set_grad_enabled as set_grad_enabled,
-)
+from cleargrad.core.tensor import Tensor as Variable
+
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_anomaly_enabled",
+    "no_grad",
+    "once_differentiable",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]

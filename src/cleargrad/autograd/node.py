@@ -36,6 +36,8 @@ class Node:
         "extra",  # an Extra for nodes with hooks or several outputs, else None
     )
 
+    fills_zeros = True  # whether the vjp wants zeros for outputs that received no gradient
+
     # What the walk needs -------------------------------------------------------------------------------
 
     def pull(self, grad: Any, wanted: tuple | None = None) -> list | tuple:

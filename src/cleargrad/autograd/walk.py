@@ -316,7 +316,8 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list:
 
 
 def zeros(node: Node, number: int) -> Tensor | None:
-    if node.dtype[number].kind in "iub":
+    """The gradient of an output that received none."""
+    if node.dtype[number].kind in "iub" or not node.fills_zeros:
         return None
     return wrap(np.zeros(node.shape[number], node.dtype[number]))
 

@@ -180,11 +180,33 @@ def _compile(tree: Expr, operands: int) -> Callable:
         return names[id(node)]
 
     result = visit(tree)
+    for position in sorted(_computed_alone(tree)):
+        # The ufunc of a bare Python number would be a float64 and widen everything after it.
+        lines.insert(0, f"    if type(a{position}) in numbers: a{position} = a0.dtype.type(a{position})")
+    scope["numbers"] = (int, float)
     parameters = [f"a{k}" for k in range(operands)] + [f"c{k}" for k in range(len(constants))]
     exec("\n".join([f"def formula({', '.join(parameters)}):", *lines, f"    return {result}"]), scope)
     formula: FunctionType = scope["formula"]  # type: ignore[assignment]
     formula.__defaults__ = tuple(constants)
     return formula
+
+
+def _computed_alone(tree: Expr) -> set[int]:
+    """The operands that meet a primitive without the first one, which alone is sure to be an array."""
+    found: set[int] = set()
+
+    def operands(node: object) -> set[int]:
+        if isinstance(node, Var):
+            return {node.position}
+        if not isinstance(node, Expr):
+            return set()
+        inside = set().union(*map(operands, node.args))
+        if 0 not in inside:
+            found.update(inside)
+        return inside
+
+    operands(tree)
+    return found
 
 
 def specialise(kernel: Callable, dtype: np.dtype) -> Callable:

@@ -1,4 +1,4 @@
-"""torch.nn.init: starting values for parameters, drawn or filled in place, with PyTorch's numbers for every seed.
+"""torch.nn.init: starting values for parameters, drawn or filled in place; PyTorch's numbers for every seed.
 
 Read next: random.py.
 """

@@ -1,7 +1,7 @@
 """Activation functions: smooth, piecewise linear, gated.
 
-Rectifiers are in ops/rectifier.py; softmax, which looks at a whole dimension, is in ops/softmax.py. Read next:
-that file.
+Rectifiers are in ops/rectifier.py; softmax, which looks at a whole dimension, is in ops/softmax.py. Read
+next: that file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from cleargrad.core.shape import wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, elementwise, face
-from cleargrad.ops.rectifier import BOTH, FUNCTIONAL, NUMBERS, activate, in_kind_of, with_parameters, writer
+from cleargrad.ops.rectifier import (
+    BOTH,
+    FUNCTIONAL,
+    NUMBERS,
+    activate,
+    in_kind_of,
+    with_parameters,
+    working,
+    writer,
+)
 from cleargrad.ops.samples import Fails, Sample, binary, real, unary, whole
 from cleargrad.ops.views import check_tensor
 
@@ -23,7 +32,7 @@ from cleargrad.ops.views import check_tensor
 
 
 def derivative(name: str, slope: Callable, curvature: Callable) -> Callable:
-    """The op `grad · f′(x)`, so that a backward pass is one call: f′ is a scalar formula, f″ Tensor operations."""
+    """The op `grad · f′(x)`: one call in the backward pass. f′ is a scalar formula, f″ Tensor operations."""
     door = elementwise(
         name,
         lambda grad, x: grad * slope(x),
@@ -173,16 +182,16 @@ def logsigmoid(input: Tensor) -> Tensor:
     return activate(logsigmoid_op, False, input)
 
 
-@composite(unary(), spaces=FUNCTIONAL)
+@composite(working(unary()), spaces=FUNCTIONAL)
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(−x))."""
-    return input.sigmoid() if isinstance(input, Tensor) else check_tensor("sigmoid", input)
+    return input.sigmoid()
 
 
-@composite(unary(), spaces=FUNCTIONAL)
+@composite(working(unary()), spaces=FUNCTIONAL)
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent."""
-    return input.tanh() if isinstance(input, Tensor) else check_tensor("tanh", input)
+    return input.tanh()
 
 
 @composite(lambda: iter([Sample(real(3, 4)), Sample(real())]), spaces=FUNCTIONAL)
@@ -260,9 +269,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise error(
             ValueError, "hardtanh", f"min_val cannot be greater than max_val, got {min_val} > {max_val}"
         )
-    check_limit_sign("hardtanh", input, min_val)
-    door = hardtanh_op.inplace if inplace else hardtanh_op
-    return door(input, in_kind_of(input, min_val), in_kind_of(input, max_val))
+    low, high = in_kind_of(input, min_val), in_kind_of(input, max_val)
+    check_limit_sign("hardtanh", input, low)
+    return hardtanh_op.inplace(input, low, high) if inplace else hardtanh_op(input, low, high)
 
 
 def check_limit_sign(op: str, input: Tensor, low: float) -> None:

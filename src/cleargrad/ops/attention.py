@@ -1,7 +1,7 @@
 """Scaled dot-product attention: softmax(q kᵀ · scale + mask) v.
 
-Without dropout it is one op, whose kernel (backend/cpu/attention.py) never holds all scores; with dropout, or when
-the mask wants a gradient, it is made of other ops. Read next: ops/multi_head_attention.py.
+Without dropout it is one op, whose kernel (backend/cpu/attention.py) never holds all scores; with dropout, or
+when the mask wants a gradient, it is made of other ops. Read next: ops/multi_head_attention.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def triangle(rows: int, keys: int) -> Tensor:
 
 def weights_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: bool) -> Tensor:
     """softmax(q kᵀ · scale + mask), zero in rows that see nothing."""
-    scores = (q * scale) @ k.transpose(-2, -1)
+    # The root on either side, as PyTorch has it: large values lose less.
+    root = math.sqrt(abs(scale))
+    scores = (q * math.copysign(root, scale)) @ (k * root).transpose(-2, -1)
     if causal:
         scores = scores.masked_fill(~triangle(*scores._data.shape[-2:]), -math.inf)
     if mask is None:
@@ -238,8 +240,8 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query keyᵀ · scale + mask) value; a boolean mask is True where a row may look.
 
-    Rows that see nothing give zero. `scale` is 1 / √width when not given; `is_causal` hides keys behind a row's
-    own place; `enable_gqa` lets several query heads share a head of keys and values.
+    Rows that see nothing give zero. `scale` is 1 / √width when not given; `is_causal` hides keys behind a
+    row's own place; `enable_gqa` lets several query heads share a head of keys and values.
     """
     check_attention(query, key, value, attn_mask, dropout_p)
     if enable_gqa:

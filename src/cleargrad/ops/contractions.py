@@ -109,9 +109,8 @@ def read_equation(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, 
     if not arrow:
         letters = sorted(label for label in set(used) if type(label) is str and used.count(label) == 1)
         return inputs, (*hidden, *letters)
-    output = labels_of(right, len(right.replace("...", "")) + len(hidden), equation)
-    if "..." not in right:
-        output = tuple(right)
+    shown = len(hidden) if "..." in right else 0
+    output = labels_of(right, len(right.replace("...", "")) + shown, equation)
     if len(set(output)) != len(output):
         raise error(RuntimeError, "einsum", "a subscript appears more than once in the output", equation=equation)
     if not set(output) <= set(used):
@@ -163,11 +162,7 @@ def sum_out(x: Tensor, labels: Labels, keep: set) -> tuple[Tensor, Labels]:
     dims = tuple(k for k, label in enumerate(labels) if label not in keep)
     if not dims:
         return x, labels
-    return sum_dims(x, dims), tuple(label for label in labels if label in keep)
-
-
-def sum_dims(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    return x.sum(dims, dtype=x.dtype)
+    return x.sum(dims), tuple(label for label in labels if label in keep)
 
 
 def arrange(x: Tensor, labels: Labels, order: Labels) -> Tensor:
@@ -257,9 +252,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             rule = f"contracted dimensions need to match, but {i} of a and {j} of b do not"
             raise error(RuntimeError, "tensordot", rule, a=a, b=b)
         if sizes[0] == 1 != sizes[1]:
-            b = b.sum(j, keepdim=True)
+            b = b.sum(j, keepdim=True, dtype=b.dtype)
         elif sizes[1] == 1 != sizes[0]:
-            a = a.sum(i, keepdim=True)
+            a = a.sum(i, keepdim=True, dtype=a.dtype)
     rows = tuple(k for k in range(a._data.ndim) if k not in first)
     columns = tuple(k for k in range(b._data.ndim) if k not in second)
     x, y = a.permute(rows + first), b.permute(second + columns)
@@ -358,7 +353,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     if x._data.dtype != y._data.dtype:
         raise error(RuntimeError, "linalg.vecdot", "expected vectors of the same dtype", x=x, y=y)
     result = conj(x) * y
-    return sum_dims(result, (wrap_dim("linalg.vecdot", dim, result._data.ndim),))
+    return result.sum(wrap_dim("linalg.vecdot", dim, result._data.ndim), dtype=x.dtype)
 
 
 def cross_samples() -> Iterator[Sample]:

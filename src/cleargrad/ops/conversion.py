@@ -48,7 +48,10 @@ contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
-LAST = {channels_last: (4, (0, 2, 3, 1), (0, 3, 1, 2)), channels_last_3d: (5, (0, 2, 3, 4, 1), (0, 4, 1, 2, 3))}
+LAST = {
+    channels_last: (4, (0, 2, 3, 1), (0, 3, 1, 2)),
+    channels_last_3d: (5, (0, 2, 3, 4, 1), (0, 4, 1, 2, 3)),
+}
 
 
 def is_repeated(x: np.ndarray) -> bool:
@@ -197,7 +200,9 @@ def converting(name: str, kind: dtypes.dtype) -> Callable:
     # A gradient cannot be checked by differences of numbers that were rounded.
     exact = kind.category == dtypes.INTEGER or kind.itemsize >= 8
     return composite(
-        lambda: iter([Sample(real(2, 3) if exact else whole(2, 3)), Sample(truth(3)), Fails(TypeError, None)]),
+        lambda: iter(
+            [Sample(real(2, 3) if exact else whole(2, 3)), Sample(truth(3)), Fails(TypeError, None)]
+        ),
         method=True,
         spaces=(),
         reference=lambda torch: getattr(torch.Tensor, name),
@@ -221,7 +226,10 @@ def cpu(input: Tensor, memory_format: memory_format = preserve_format) -> Tensor
 
 
 def cuda(
-    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format
+    self: Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: memory_format = preserve_format,
 ) -> Tensor:
     """The tensor on a GPU."""
     return to(self, "cuda" if device is None else device, memory_format=memory_format)

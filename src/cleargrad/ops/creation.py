@@ -84,9 +84,8 @@ def array_of(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
         return from_array(data, dtype)
     if isinstance(data, np.generic):
         return from_array(np.asarray(data), dtype)
-    if isinstance(data, str) or data is None:
-        kind = "'str'" if isinstance(data, str) else "NoneType"
-        raise error(TypeError, "tensor", f"new(): invalid data type {kind}")
+    if isinstance(data, str):
+        raise error(TypeError, "tensor", "new(): invalid data type 'str'")
     nested = plain(data)
     if dtype is None:
         dtype = infer_dtype(nested)
@@ -125,7 +124,9 @@ def plain(data: Any) -> Any:
     if hasattr(data, "__float__") or hasattr(data, "__index__"):
         return data.__index__() if hasattr(data, "__index__") else float(data)
     name = type(data).__name__
-    raise error(TypeError, "tensor", f"new(): data must be numbers or nested sequences of them, not {name!r}")
+    raise error(
+        RuntimeError, "tensor", f"could not infer dtype of {name}: data must be numbers or sequences of them"
+    )
 
 
 def infer_dtype(nested: Any) -> dtypes.dtype:

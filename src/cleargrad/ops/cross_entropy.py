@@ -1,7 +1,8 @@
 """Losses over classes: nll_loss and cross_entropy.
 
-Classes are dimension 1 (0 of a 1-d input). cross_entropy with class numbers is one kernel that keeps nothing but
-its operands; its adjoint computes softmax again, which costs less than keeping it. Read next: ops/margin_loss.py.
+Classes are dimension 1 (0 of a 1-d input). cross_entropy with class numbers is one kernel that keeps nothing
+but its operands; its adjoint computes softmax again, which costs less than keeping it. Read next:
+ops/margin_loss.py.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ def run_cross_entropy_adjoint(
 
 
 def class_samples() -> Iterator[Sample]:
-    x, target, weight = real(5, 3), np.array([0, 2, 1, 0, 2]), real(3, low=0.5, seed=1)
+    x, target = real(5, 3), np.array([0, 2, 1, 0, 2])
     for reduction in ("mean", "sum", "none"):
         yield Sample(x, target, reduction=reduction)
     yield Sample(x, target, ignore_index=2)
@@ -327,7 +328,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """−input at the target class, for log-probabilities; a mean is weighted and leaves out ignored targets."""
+    """−input at the target class, for log-probabilities; a mean is weighted, without ignored targets."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     check_pair("nll_loss", input, target)
     door = nll_2d_op if input._data.ndim > 2 else nll_op

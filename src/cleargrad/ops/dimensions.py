@@ -36,7 +36,9 @@ swap_dims = view(
     "transpose",
     lambda x, *, dim0, dim1: x.swapaxes(dim0, dim1),
     vjp=lambda g, *, dim0, dim1: swap_dims(g, dim0=dim0, dim1=dim1),
-    samples=lambda: iter([Sample(real(2, 3, 4), 0, 2), Sample(real(2, 3), -1, 0), Fails(IndexError, real(2, 3), 0, 2)]),
+    samples=lambda: iter(
+        [Sample(real(2, 3, 4), 0, 2), Sample(real(2, 3), -1, 0), Fails(IndexError, real(2, 3), 0, 2)]
+    ),
 )
 
 
@@ -70,7 +72,9 @@ turn = view(
     "t",
     lambda x: x.T,
     vjp=lambda g: turn(g),
-    samples=lambda: iter([Sample(real(2, 3)), Sample(real(3)), Sample(real()), Fails(RuntimeError, real(1, 2, 3))]),
+    samples=lambda: iter(
+        [Sample(real(2, 3)), Sample(real(3)), Sample(real()), Fails(RuntimeError, real(1, 2, 3))]
+    ),
 )
 
 
@@ -83,7 +87,9 @@ def t(input: Tensor) -> Tensor:
     return turn(input)
 
 
-@composite(lambda: iter([Sample(real(2, 3)), Sample(real(2, 3, 4)), Fails(RuntimeError, real(3))]), method=True)
+@composite(
+    lambda: iter([Sample(real(2, 3)), Sample(real(2, 3, 4)), Fails(RuntimeError, real(3))]), method=True
+)
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate of the tensor with its last two dimensions swapped."""
     check_tensor("adjoint", input)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.core.dtype import FLOAT, INTEGER, OF_NUMPY
-from cleargrad.core.shape import Spec, broadcast
+from cleargrad.core.dtype import FLOAT, INTEGER, NARROW, OF_NUMPY, get_default_dtype
+from cleargrad.core.shape import Spec, broadcast, wrap_dim
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, opaque
+from cleargrad.ops.declare import F32, composite, opaque
 from cleargrad.ops.matmul import transposed
 from cleargrad.ops.norms import vector_norm_op
 from cleargrad.ops.pointwise import conj
@@ -38,6 +38,9 @@ def euclidean_spec(x1: Tensor, x2: Tensor) -> Spec:
 
 def run_euclidean(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
     """√(|x|² + |y|² − 2·x·y): one matrix product instead of all differences."""
+    kind = x1.dtype
+    if kind in NARROW:
+        return run_euclidean(x1.astype(F32), x2.astype(F32)).astype(kind)
     squares1 = (x1 * x1).sum(-1)[..., :, None]
     squares2 = (x2 * x2).sum(-1)[..., None, :]
     return np.sqrt(np.maximum(squares1 + squares2 - 2 * np.matmul(x1, x2.swapaxes(-1, -2)), 0))
@@ -85,12 +88,14 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = MODES[0]) 
     if min(len(a), len(b)) < 2 or a[-1] != b[-1]:
         rule = "expected two stacks of rows of the same length, with at least 2 dimensions"
         raise error(RuntimeError, "cdist", rule, x1=x1, x2=x2)
+    if x1._data.dtype != x2._data.dtype or OF_NUMPY[x1._data.dtype].category != FLOAT:
+        raise error(RuntimeError, "cdist", "expected two tensors of one floating-point dtype", x1=x1, x2=x2)
     if p < 0:
         raise error(RuntimeError, "cdist", f"cdist only supports non-negative p values, not {p}")
     if compute_mode not in MODES:
         raise error(ValueError, "cdist", f"{compute_mode} is not a valid value for compute_mode")
     many = compute_mode == MODES[1] or (compute_mode == MODES[0] and max(a[-2], b[-2]) > MANY)
-    if p == 2 and many and x1._data.dtype == x2._data.dtype:
+    if p == 2 and many:
         return euclidean(x1, x2)
     return length(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
 
@@ -168,7 +173,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         raise error(RuntimeError, "cosine_similarity", "expected a floating point dtype", x1=x1, x2=x2)
     shape = product._data.shape
     x1, x2 = (x.to(product.dtype).expand(shape) for x in (x1, x2))
-    lengths = [vector_norm_op(x, ord=2, dim=(dim,), keepdim=True).clamp(min=eps) for x in (x1, x2)]
+    dim = wrap_dim("cosine_similarity", dim, len(shape))
+    lengths = [vector_norm_op(x, ord=2, dim=(dim,) if shape else (), keepdim=True).clamp(min=eps) for x in (x1, x2)]
     return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)
 
 
@@ -194,12 +200,14 @@ def cov(
     if input._data.ndim > 2:
         raise error(RuntimeError, "cov", "expected input to have two or fewer dimensions", input=input)
     x = input.reshape(1, -1) if input._data.ndim < 2 else input
+    if OF_NUMPY[x._data.dtype].category <= INTEGER:
+        x = x.to(get_default_dtype())
     observations = x._data.shape[1]
     check_weights(fweights, aweights, observations)
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     if weights is None:
         total: Any = observations
-        average = x.mean(1, keepdim=True) if OF_NUMPY[x._data.dtype].category >= FLOAT else x.double().mean(1, keepdim=True)
+        average = x.mean(1, keepdim=True)
         factor: Any = total - correction
         weighted = x - average
     else:

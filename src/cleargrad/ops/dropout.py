@@ -1,7 +1,7 @@
 """Dropout: elements, or whole channels, are set to zero at random and the rest is scaled up.
 
-The mask is PyTorch's for the same seed: one draw per element in the order of memory, or one per channel. It is
-made by an op of its own, so that a recorded program draws a new one in every run. Read next: ops/embedding.py.
+The mask is PyTorch's for the same seed: one draw per element in the order of memory, or one per channel. It
+is made by an op of its own, so a recorded program draws a new one in every run. Read next: ops/embedding.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cleargrad.core.generator import default_generator
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.creation import FUNCTIONS
+from cleargrad.ops.creation import FUNCTIONS, zeros
 from cleargrad.ops.declare import composite, face, opaque
 from cleargrad.ops.random import coin_op, memory_order
 from cleargrad.ops.samples import Fails, Sample, real
@@ -82,7 +82,7 @@ def plain_form(name: str, compute: Callable, draw: Callable, shape: tuple[int, .
             raise error(RuntimeError, name, f"dropout probability has to be between 0 and 1, but got {p}")
         if p == 0 or not train or not input._data.size:
             return input
-        return input * 0 if p == 1 else compute(input, p, draw)
+        return input * zeros((), dtype=input.dtype) if p == 1 else compute(input, p, draw)
 
     def inplace(input: Tensor, p: float, train: bool) -> Tensor:
         return written(input, function(input, p, train))
@@ -174,8 +174,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     warn_of_rank("dropout2d", rank, (3, 4))
     if rank == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
-            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d.",
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d.",
             stacklevel=2,
         )
     return drop_channels(input, p, training, inplace, batched=True)

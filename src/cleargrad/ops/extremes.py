@@ -107,7 +107,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     return return_types.aminmax((low, high))
 
 
-# One element per line ----------------------------------------------------------------------------------------
+# One element per line --------------------------------------------------------------------------------------
 
 
 def place_back(g: list, out1: Tensor, *, x_shape: tuple, dim: int, keepdim: bool) -> Tensor:
@@ -128,9 +128,7 @@ def selection_spec(op: str, x: Tensor, dim: int, keepdim: bool, accepts: tuple[i
     return [Spec(shape, x.dtype), Spec(shape, dtypes.int64)]
 
 
-def run_selection(
-    choose: Callable, x: np.ndarray, dim: int, keepdim: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def run_selection(choose: Callable, x: np.ndarray, dim: int, keepdim: bool) -> tuple[np.ndarray, np.ndarray]:
     """`choose(array, axis)` gives the index of one element per line; this takes the elements."""
     if not x.ndim:
         return x.copy(), np.zeros((), np.int64)
@@ -140,7 +138,12 @@ def run_selection(
 
 
 def selection(
-    name: str, choose: Callable, *, samples: Callable, accepts: tuple[int, ...] = REAL, node: str | None = None
+    name: str,
+    choose: Callable,
+    *,
+    samples: Callable,
+    accepts: tuple[int, ...] = REAL,
+    node: str | None = None,
 ) -> Callable:
     """An op that picks one element of every line along `dim`: outputs are the elements and their indices."""
     return opaque(
@@ -191,7 +194,7 @@ max_ = max_or_min("max", largest_of_all, max_by_dim, "maximum", return_types.max
 min_ = max_or_min("min", smallest_of_all, min_by_dim, "minimum", return_types.min)
 
 
-# Places ------------------------------------------------------------------------------------------------------
+# Places ----------------------------------------------------------------------------------------------------
 
 
 def place_samples() -> Iterator[Sample]:
@@ -211,7 +214,7 @@ def place_of(name: str, choose: Callable) -> Callable:
         shape = x._data.shape
         if x.dtype.category not in (dtypes.INTEGER, dtypes.FLOAT):
             raise error(RuntimeError, name, f"not implemented for {x.dtype}", input=x)
-        if dim is None and not x._data.size or dim is not None and shape and not shape[dim]:
+        if not (x._data.size if dim is None else shape[dim] if shape else 1):
             raise error(IndexError, name, "expected the reduction dim to have non-zero size", input=x)
         dims = tuple(range(len(shape))) if dim is None or not shape else (dim,)
         return Spec(reduced(shape, dims, keepdim), dtypes.int64)
@@ -223,7 +226,9 @@ def place_of(name: str, choose: Callable) -> Callable:
 
     def public(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         check_tensor(name, input)
-        return door(input, dim=None if dim is None else wrap_dim(name, dim, input._data.ndim), keepdim=keepdim)
+        return door(
+            input, dim=None if dim is None else wrap_dim(name, dim, input._data.ndim), keepdim=keepdim
+        )
 
     public.__name__ = public.__qualname__ = name
     public.__doc__ = f"The index of the first {name[3:]}imum, of the flat tensor or along a dimension."

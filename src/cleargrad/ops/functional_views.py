@@ -87,7 +87,10 @@ put_slice = scatter_into(
     "slice_scatter", part_by_index, lambda g, place: index_slice(g, index=place), slice_scatter_samples
 )
 put_diagonal = scatter_into(
-    "diagonal_scatter", part_by_diagonal, lambda g, place: strides.diagonal_of(g, **place), diagonal_scatter_samples
+    "diagonal_scatter",
+    part_by_diagonal,
+    lambda g, place: strides.diagonal_of(g, **place),
+    diagonal_scatter_samples,
 )
 
 
@@ -98,7 +101,9 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     dim = wrap_dim("select_scatter", dim, input._data.ndim)
     extent = input._data.shape[dim] if input._data.ndim else 0
     if not -extent <= index < extent:
-        raise error(IndexError, "select_scatter", f"index {index} is out of range for size {extent}", input=input)
+        raise error(
+            IndexError, "select_scatter", f"index {index} is out of range for size {extent}", input=input
+        )
     return put_selected(input, src, place=splitting.along(dim, index))
 
 
@@ -140,7 +145,9 @@ def copied(name: str, function: Callable, samples: Callable) -> Callable:
 
 
 @composite(lambda: iter([Sample(real(3, 4), 1, 1, 3), Fails(RuntimeError, real(3), 0, 0, 2, 0)]))
-def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def slice_copy(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
     """`[start:end:step]` of a dimension, copied."""
     check_tensor("slice_copy", input)
     if step <= 0:

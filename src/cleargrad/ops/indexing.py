@@ -280,6 +280,8 @@ def index_shape(op: str, shape: tuple, indices: tuple, dims: tuple[int, ...]) ->
         shapes = ", ".join(str(list(places._data.shape)) for places in indices)
         rule = f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         raise error(IndexError, op, rule) from failure
+    if count(joint) and any(shape[dim] == 0 for dim in dims):
+        raise error(IndexError, op, f"index is out of bounds for a dimension of size 0 in shape {list(shape)}")
     rest = [extent for dim, extent in enumerate(shape) if dim not in dims]
     front = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
     return (*rest[:front], *joint, *rest[front:])
@@ -413,8 +415,10 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     target = basic_view(self, basic)
     if gathered:
         put(target, gathered, value, accumulate=False)
-    else:
-        copy_(target, drop_leading_ones(value, target._data.ndim))
+        return
+    if target is self:
+        target = alias(self)  # written through a view, self keeps its history: zeros flow back to it
+    copy_(target, drop_leading_ones(value, target._data.ndim))
 
 
 def as_value(self: Tensor, value: Any) -> Tensor:

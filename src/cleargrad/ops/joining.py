@@ -114,7 +114,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> 
         raise error(RuntimeError, "cat", rule)
     dim = wrap_dim("cat", dim if axis is None else axis, rank)
     sizes = tuple(
-        None if skip else shape[dim] if dim < len(shape) else 1 for shape, skip in zip(shapes, skipped, strict=True)
+        None if skip else shape[dim] if dim < len(shape) else 1
+        for shape, skip in zip(shapes, skipped, strict=True)
     )
     return cat_op(*operands, dim=dim, sizes=sizes)
 
@@ -205,7 +206,9 @@ def to_3d(x: Tensor) -> Tensor:
 
 atleast_1d = at_least("atleast_1d", to_1d, "Tensors with at least one dimension.")
 atleast_2d = at_least("atleast_2d", to_2d, "Tensors with at least two dimensions; new ones come first.")
-atleast_3d = at_least("atleast_3d", to_3d, "Tensors with at least three dimensions, a matrix becoming (n, m, 1).")
+atleast_3d = at_least(
+    "atleast_3d", to_3d, "Tensors with at least three dimensions, a matrix becoming (n, m, 1)."
+)
 
 
 # NumPy's names ---------------------------------------------------------------------------------------------
@@ -237,10 +240,14 @@ def to_column(x: Tensor) -> Tensor:
     return x if x._data.ndim > 1 else reshape(x, (x._data.size, 1))
 
 
-hstack = stacking("hstack", to_1d, lambda x: min(x._data.ndim - 1, 1), "Joins columns: dimension 1, or 0 of vectors.")
+hstack = stacking(
+    "hstack", to_1d, lambda x: min(x._data.ndim - 1, 1), "Joins columns: dimension 1, or 0 of vectors."
+)
 vstack = stacking("vstack", to_2d, lambda x: 0, "Joins rows: dimension 0.", aliases=("row_stack",))
 dstack = stacking("dstack", to_3d, lambda x: 2, "Joins in depth: dimension 2.")
-column_stack = stacking("column_stack", to_column, lambda x: 1, "Joins columns; vectors become columns first.")
+column_stack = stacking(
+    "column_stack", to_column, lambda x: 1, "Joins columns; vectors become columns first."
+)
 
 
 # Blocks ----------------------------------------------------------------------------------------------------

@@ -27,7 +27,9 @@ def construct(kind: dtypes.dtype, args: tuple, strict: bool = True) -> Tensor:
     """A tensor of sizes, of a sequence's values, or the alias of another tensor."""
     if len(args) == 1 and isinstance(args[0], Tensor):
         if strict and args[0].dtype is not kind:
-            raise error(TypeError, "new", f"expected a tensor of {kind}, got {args[0].dtype}", fix="use .to(dtype)")
+            raise error(
+                TypeError, "new", f"expected a tensor of {kind}, got {args[0].dtype}", fix="use .to(dtype)"
+            )
         return alias(args[0])
     if len(args) == 1 and not isinstance(args[0], Size) and not isinstance(args[0], (int, np.integer)):
         if isinstance(args[0], (float, complex)):
@@ -97,7 +99,9 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | 
     if kind is Tensor:
         kind = dtypes.get_default_dtype()
     if not isinstance(kind, dtypes.dtype):
-        raise error(TypeError, "type", f"dtype must be a type, str, or dtype object, not {type(dtype).__name__}")
+        raise error(
+            TypeError, "type", f"dtype must be a type, str, or dtype object, not {type(dtype).__name__}"
+        )
     return self.to(kind)
 
 
@@ -163,7 +167,9 @@ def set_(
         raise error(RuntimeError, "set_", rule)
     if size is not None:
         shape = sizes_of((size,))
-        source = source.as_strided(shape, contiguous_strides(shape) if stride is None else stride, storage_offset)
+        source = source.as_strided(
+            shape, contiguous_strides(shape) if stride is None else stride, storage_offset
+        )
     self._ver = source._ver
     return place_memory(self, source._data)
 

@@ -17,6 +17,7 @@ from cleargrad.errors import error
 from cleargrad.ops.activation import logsigmoid
 from cleargrad.ops.declare import composite, face
 from cleargrad.ops.loss import check_pair, chosen_reduction, elementwise_loss, reduce_values
+from cleargrad.ops.rectifier import in_kind_of
 from cleargrad.ops.samples import Fails, Sample, binary, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -52,7 +53,7 @@ def hinge_embedding_loss(
     """The distance itself where the target is 1, what it lacks to the margin where the target is −1."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     check_pair("hinge_embedding_loss", input, target)
-    apart = (margin - input).clamp(min=0).masked_fill(target == 1, 0)
+    apart = (in_kind_of(input, margin) - input).clamp(min=0).masked_fill(target == 1, 0)
     together = input.masked_fill(target == -1, 0)
     return reduce_values(apart + together, reduction)
 
@@ -257,10 +258,12 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Σ over wrong classes i of max(0, margin − input[target] + input[i])ᵖ, divided by the number of classes."""
+    """Σ over wrong classes i of max(0, margin − input[target] + input[i])ᵖ, divided by all classes."""
     reduction = chosen_reduction(size_average, reduce, reduction)
+    check_tensor("multi_margin_loss", input)
+    input = input if input._data.ndim else input.unsqueeze(0)
     check_multi_margin(input, target, p, weight)
-    places = target.reshape(()).unsqueeze(-1) if input._data.ndim < 2 else target.unsqueeze(-1)
+    places = target.reshape(*input._data.shape[:-1], 1)
     own = input.gather(-1, places)
     lacking = (margin - own + input).clamp(min=0)
     if p == 2:
@@ -278,7 +281,7 @@ def check_multi_margin(input: Tensor, target: Tensor, p: int, weight: Tensor | N
     if p not in (1, 2):
         raise error(ValueError, name, "only p == 1 and p == 2 supported", p=p)
     shape = input._data.shape
-    if not 1 <= len(shape) <= 2:
+    if len(shape) != 2 and shape[-1] == 0 or len(shape) > 2:
         raise error(RuntimeError, name, "expected non-empty vector or matrix", input=input)
     if target._data.shape not in ((shape[:-1],) if len(shape) == 2 else ((), (1,))):
         raise error(RuntimeError, name, "expected one target for each sample", input=input, target=target)
@@ -317,7 +320,9 @@ def multilabel_margin_loss(
     check_pair(name, input, target)
     if target._data.shape != input._data.shape:
         raise error(RuntimeError, name, "inconsistent target size", input=input, target=target)
-    classes = input._data.shape[-1] if input._data.ndim else 1
+    if not input._data.ndim:
+        input, target = input.unsqueeze(0), target.unsqueeze(0)
+    classes = input._data.shape[-1]
     check_range(name, target, -1, classes)
     named = (target >= 0).long().cumprod(-1).to(input.dtype)  # 1 up to the first −1
     places = target.clamp(min=0)
@@ -332,13 +337,10 @@ def multilabel_soft_samples() -> Iterator[Sample]:
     x, target = real(3, 4), whole(3, 4, high=2).astype(np.float64)
     yield from each_reduction(x, target)
     yield Sample(x, target, real(4, low=0.5, seed=1))
-    yield Fails(ValueError, x, target[:, :2])
+    yield Fails(RuntimeError, x, target[:, :2])
 
 
-@composite(
-    multilabel_soft_samples,
-    spaces=FUNCTIONAL,
-)
+@composite(multilabel_soft_samples, spaces=FUNCTIONAL)
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,

@@ -13,7 +13,7 @@ import numpy as np
 
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import SPECIAL, mode
-from cleargrad.core.shape import Spec, broadcast
+from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import F32, binary_door, composite, face, opaque
@@ -65,7 +65,7 @@ def check_dtypes(op: str, x: Tensor, *others: Tensor) -> None:
     if any(y._data.dtype != x._data.dtype for y in others):
         facts = {f"operand {k}": y for k, y in enumerate((x, *others))}
         raise error(RuntimeError, op, "expected all operands to have the same dtype", **facts)
-    if x._data.dtype.kind == "b":
+    if x._data.dtype.kind == "b" and all(y._data.size for y in (x, *others)):
         raise error(NotImplementedError, op, "not implemented for torch.bool", input=x)
 
 
@@ -91,13 +91,14 @@ def product_shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
 def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """np.matmul; many matrices by one are a single product of a tall matrix."""
     if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous:
-        return x.reshape(-1, x.shape[-1]).dot(y).reshape(*x.shape[:-1], y.shape[-1])
+        rows = x.reshape(count(x.shape[:-1]), x.shape[-1])
+        return rows.dot(y).reshape(*x.shape[:-1], y.shape[-1])
     return np.matmul(x, y)
 
 
 def run_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     kind = x.dtype
-    if kind != y.dtype or kind.kind == "b":
+    if kind != y.dtype or (kind.kind == "b" and x.size and y.size):
         raise TypeError("operands differ in dtype")  # the spec says it in our words
     if kind in NARROW:
         return multiply(x.astype(F32), y.astype(F32)).astype(kind)
@@ -385,11 +386,11 @@ def linear_spec(bias: Tensor, x: Tensor, weight: Tensor) -> Spec:
 
 def run_linear(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     kind = x.dtype
-    if not kind == weight.dtype == bias.dtype or weight.ndim != 2 or kind.kind == "b":
+    if not kind == weight.dtype == bias.dtype or weight.ndim != 2 or (kind.kind == "b" and x.size):
         raise TypeError("operands differ in dtype or rank")  # the spec says it in our words
     if kind in NARROW:
         bias, x, weight = (array.astype(F32) for array in (bias, x, weight))
-    rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+    rows = x if x.ndim == 2 else x.reshape(count(x.shape[:-1]), x.shape[-1])
     value = rows.dot(weight.T)
     if x.ndim != 2:
         value = value.reshape(*x.shape[:-1], weight.shape[0])
@@ -399,7 +400,8 @@ def run_linear(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarra
 
 def rows_of(x: Tensor) -> Tensor:
     """All dimensions but the last as one."""
-    return x if x._data.ndim == 2 else x.reshape(-1, x._data.shape[-1])
+    shape = x._data.shape
+    return x if len(shape) == 2 else x.reshape(count(shape[:-1]), shape[-1])
 
 
 linear_op = opaque(

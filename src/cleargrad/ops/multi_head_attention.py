@@ -1,7 +1,7 @@
 """Multi-head attention as a function: projections, masks, attention in each head, and the output projection.
 
-Sequences come first: query is (targets, batch, width), key and value are (sources, batch, width), or without the
-batch. Read next: ops/convolution.py.
+Sequences come first: query is (targets, batch, width), key and value are (sources, batch, width), or without
+the batch. Read next: ops/convolution.py.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def joined(first: Tensor, second: Tensor, dim: int) -> Tensor:
 def merged(
     mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, sources: int
 ) -> Tensor | None:
-    """The attention mask and the padding of keys as one mask of (1 or batch · heads, targets or 1, sources)."""
+    """The attention mask and the padding of keys as one, (1 or batch · heads, targets or 1, sources)."""
     if mask is not None and mask.ndim == 2:
         mask = mask.unsqueeze(0)
     if padding is None:
@@ -195,8 +195,8 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Attention in `num_heads` heads: the output, and the weights when they are needed.
 
-    Masks hide where they are True, or are added to the scores. `bias_k` and `bias_v`, and then `add_zero_attn`, each
-    add one more key and value that everybody sees. `is_causal` says that attn_mask is the causal one.
+    Masks hide where they are True, or are added to the scores. `bias_k` and `bias_v`, and then
+    `add_zero_attn`, each add one more key and value that everybody sees. `is_causal` says that attn_mask is the causal one.
     """
     batched = is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
@@ -285,6 +285,7 @@ def type_or_none(weight: Tensor | None) -> type | None:
 def warn_of_mixture(padding: Tensor | None, mask: Tensor | None) -> None:
     if padding is not None and mask is not None and padding.dtype is not mask.dtype:
         warnings.warn(
-            "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead.",
+            "Support for mismatched key_padding_mask and attn_mask is deprecated. "
+            "Use same type for both instead.",
             stacklevel=3,
         )

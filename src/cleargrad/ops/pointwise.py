@@ -27,8 +27,10 @@ INEXACT = (dtypes.FLOAT, dtypes.COMPLEX)
 
 
 def conj(x: Any) -> Any:
-    """The conjugate of a complex tensor; everything else is its own."""
-    return x.conj() if isinstance(x, Tensor) and x._data.dtype.kind == "c" else x
+    """The conjugate of a complex tensor or number; everything else is its own."""
+    if isinstance(x, Tensor):
+        return x.conj() if x._data.dtype.kind == "c" else x
+    return x.conjugate()
 
 
 def category_of(operand: Any) -> int:
@@ -210,7 +212,7 @@ def div_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, whole(3), 0, rounding_mode="trunc")
 
 
-@composite(div_samples, method=True, inplace=True, out=True, aliases=("divide", "true_divide"))
+@composite(div_samples, method=True, inplace=True, out=True, aliases=("divide",))
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; rounded towards minus infinity ("floor") or zero ("trunc") when asked."""
     if rounding_mode is None:
@@ -221,6 +223,12 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return divide_trunc(input, other)
     rule = f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
     raise error(RuntimeError, "div", rule)
+
+
+@face(true_divide, method=True, inplace=True, out=True)
+def true_divide_(input: Any, other: Any) -> Tensor:
+    """input / other."""
+    return true_divide(input, other)
 
 
 @face(divide_floor, method=True, inplace=True, out=True)
@@ -366,9 +374,11 @@ def lerp_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, whole(3), whole(3), 0.5)
 
 
-def refuse_other_end(start: Any, end: Any, weight: Any) -> None:
+def check_ends(start: Any, end: Any, weight: Any) -> None:
     if start.dtype != end.dtype:
         raise error(RuntimeError, "lerp", "`end` must have the dtype of `input`", input=start, end=end)
+    if category_of(start) < dtypes.FLOAT:
+        raise error(RuntimeError, "lerp", "only floating-point and complex tensors have points between", input=start)
 
 
 def interpolation(name: str, formula: Callable) -> Callable:
@@ -382,7 +392,7 @@ def interpolation(name: str, formula: Callable) -> Callable:
         ),
         samples=lerp_samples,
         accepts=INEXACT,
-        check=refuse_other_end,
+        check=check_ends,
         node="LerpBackward0",
         public=False,
     )
@@ -443,7 +453,7 @@ copysign = elementwise(
 nextafter = elementwise(
     "nextafter",
     lambda x, y: expr.nextafter(x, y),
-    vjp=NO_GRAD,
+    vjp=(lambda g, x, y: choose(x == y, 0, g), lambda g: zeros_like(g)),
     samples=binary(numbers=False),
     accepts=(dtypes.FLOAT,),
 )
@@ -474,18 +484,24 @@ step = elementwise(
 @face(step, method=True, inplace=True, out=True)
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 for negative elements, 1 for positive ones, `values` at zero."""
+    check_tensor("heaviside", values, "values")
     return step(input, values)
 
 
-@composite(
-    lambda: iter([Sample(real(3, 4), whole(4)), Sample(real(3), real(3)), Sample(whole(3), whole(3))]),
-    method=True,
-    inplace=True,
-    out=True,
+ldexp = elementwise(
+    "ldexp",
+    lambda x, y: x * expr.exp2(y),
+    vjp=(lambda g, y: g * conj(2.0**y), lambda g, out: g * conj(out * math.log(2))),
+    samples=lambda: iter(
+        [
+            Sample(real(3, 4), whole(4)),
+            Sample(real(3), real(3)),
+            Sample(whole(3), whole(3)),
+            Fails(RuntimeError, real(3), whole(4)),
+        ]
+    ),
+    result="float",
 )
-def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input · 2^other."""
-    return input * 2.0**other
 
 
 def nan_samples() -> Iterator[Sample]:

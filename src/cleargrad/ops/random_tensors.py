@@ -13,7 +13,7 @@ import numpy as np
 from cleargrad.autograd.node import make_leaf
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.shape import Spec, as_index, broadcast
+from cleargrad.core.shape import Spec, as_index, broadcast, count
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
@@ -243,7 +243,9 @@ def randint_like(
     )
 
 
-permutation_op = draws("randperm", lambda stream, shape, dtype: stream.permutation(shape[0], dtype))
+permutation_op = draws(
+    "randperm", lambda stream, shape, dtype: stream.permutation(count(shape), dtype).reshape(shape)
+)
 
 
 def randperm_samples() -> Iterator[Sample]:
@@ -280,7 +282,7 @@ def normal_samples() -> Iterator[Sample]:
     yield Sample(real(3, 4), real(4, low=0.5))
     yield Sample(real(20), 2.0)
     yield Sample(real(20))
-    yield Sample(std=real(5, low=0.5))
+    yield Sample(0.5, real(5, low=0.5))
     yield Fails(RuntimeError, 0.0, -1.0, (3,))
     yield Fails(RuntimeError, real(3), -1.0)
     yield Fails(TypeError, 0.0, 1.0)
@@ -288,7 +290,7 @@ def normal_samples() -> Iterator[Sample]:
 
 @composite(normal_samples, vjp=NO_GRAD)
 def normal(
-    mean: Any = 0.0,
+    mean: Any,
     std: Any = 1.0,
     size: Any = None,
     *,
@@ -300,7 +302,7 @@ def normal(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Normal numbers; mean and std are numbers with a size, or tensors, one pair of values for each number."""
+    """Normal numbers; mean and std are numbers with a size, or tensors with values for each number."""
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     if size is not None and not tensors:
         shape = sized("normal", (size,))

@@ -111,12 +111,18 @@ def range_(
 ) -> Tensor:
     """The numbers from `start` up to and with `end`; PyTorch has deprecated it in favour of arange."""
     words = "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent"
-    warnings.warn(words + " with Python's range builtin. Instead, use torch.arange", UserWarning, stacklevel=2)
-    start, end, step = bounds_of("range", (start, end, step) if end is not None else (0, start, step), *[None] * 3)
+    warnings.warn(
+        words + " with Python's range builtin. Instead, use torch.arange", UserWarning, stacklevel=2
+    )
+    start, end, step = bounds_of(
+        "range", (start, end, step) if end is not None else (0, start, step), *[None] * 3
+    )
     check_options("range", dtype, device)
     check_range("range", start, end, step)
     kind = working_dtype("range", dtype, out) or dtypes.get_default_dtype()
-    return finish(counted("range", start, step, math.floor((end - start) / step) + 1, kind), requires_grad, out)
+    return finish(
+        counted("range", start, step, math.floor((end - start) / step) + 1, kind), requires_grad, out
+    )
 
 
 factory(range_)
@@ -125,13 +131,19 @@ factory(range_)
 
 
 def points(start: Any, end: Any, steps: int, working: np.dtype) -> np.ndarray:
-    """Evenly spaced points, counted from the nearer end, so that both ends are exact."""
+    """Evenly spaced points, counted from the nearer end, so that both ends are exact.
+
+    The step is rounded to the working type, but `start + step * k` is rounded only once, as PyTorch's kernel does.
+    """
     if steps == 1:
         return np.array([start], working)
     start, end = working.type(start), working.type(end)
     step = (end - start) / working.type(steps - 1)
-    places = np.arange(steps).astype(working)
-    return np.where(np.arange(steps) < steps // 2, start + step * places, end - step * places[::-1])
+    places = np.arange(steps)
+    wide = np.complex128 if working.kind == "c" else np.float64
+    start, end, step = wide(start), wide(end), wide(step)
+    line = np.where(places < steps // 2, start + step * places, end - step * places[::-1])
+    return line.astype(working)
 
 
 def spaced(name: str, curve: Callable, words: str) -> Callable:
@@ -176,7 +188,9 @@ def working_type(kind: dtypes.dtype) -> np.dtype:
 
 
 linspace = spaced("linspace", lambda x, base: x, "Evenly spaced points.")
-logspace = spaced("logspace", lambda x, base: np.power(x.dtype.type(base), x), "base to the evenly spaced points.")
+logspace = spaced(
+    "logspace", lambda x, base: np.power(x.dtype.type(base), x), "base to the evenly spaced points."
+)
 
 # Matrices --------------------------------------------------------------------------------------------------
 

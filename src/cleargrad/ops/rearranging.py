@@ -89,7 +89,7 @@ def roll_samples() -> Iterator[Sample]:
 rotate = opaque(
     "roll",
     spec=lambda x, *, shifts, dims: Spec(x._data.shape, x.dtype),
-    run=lambda x, *, shifts, dims: np.roll(x, shifts, dims),
+    run=lambda x, *, shifts, dims: np.roll(x, shifts, dims or None),
     vjp=lambda g, *, shifts, dims: rotate(g, shifts=tuple(-shift for shift in shifts), dims=dims),
     samples=roll_samples,
     spec_first=False,
@@ -105,7 +105,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     if not steps:
         raise error(RuntimeError, "roll", "`shifts` required")
     if not places and len(steps) == 1:
-        return rotate(input.reshape(-1), shifts=steps, dims=(0,)).reshape(input._data.shape)
+        return rotate(input, shifts=steps, dims=())  # all elements in one line
     if len(steps) != len(places):
         rule = f"shifts and dimensions must align: {len(steps)} shifts and {len(places)} dims"
         raise error(RuntimeError, "roll", rule)
@@ -130,6 +130,7 @@ turn_plane = opaque(
     run=lambda x, *, k, dims: np.rot90(x, k, dims).copy(),
     vjp=lambda g, *, k, dims: turn_plane(g, k=-k, dims=dims),
     samples=rot90_samples,
+    node="Rot90Backward0",
     spec_first=False,
 )
 
@@ -427,7 +428,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         lines[:2] = lines[1::-1]
     shape = tuple(line._data.size for line in lines)
     grids = [
-        line.reshape(*[1] * axis, -1, *[1] * (len(lines) - axis - 1)).expand(shape) for axis, line in enumerate(lines)
+        line.reshape(*[1] * axis, -1, *[1] * (len(lines) - axis - 1)).expand(shape)
+        for axis, line in enumerate(lines)
     ]
     if swapped:
         grids[:2] = grids[1::-1]

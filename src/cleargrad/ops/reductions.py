@@ -1,4 +1,4 @@
-"""Reductions: sums, means, products and truth over dimensions.
+"""Reductions: sums, means, products, truth and norms over dimensions.
 
 Attributes are always a tuple `dim` counted from the front and a bool `keepdim`; the public functions bring
 PyTorch's many spellings to that form. PyTorch prints another node name when dimensions are named
@@ -41,7 +41,7 @@ def dims_of(op: str, input: Tensor, dim: Any) -> tuple[int, ...]:
     """The dimensions to reduce; none named means all of them."""
     check_tensor(op, input)
     rank = input._data.ndim
-    if dim is None or type(dim) is not int and isinstance(dim, (tuple, list)) and not dim:
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(rank))
     return wrap_dims(op, dim, rank)
 
@@ -62,14 +62,16 @@ def in_float32(x: np.ndarray) -> np.ndarray:
 
 # Sums ------------------------------------------------------------------------------------------------------
 
-BLOCK = 128  # rows that one product adds up; sums of blocks are added again, so errors grow with the logarithm
+BLOCK = (
+    128  # rows that one product adds up; sums of blocks are added again, so errors grow with the logarithm
+)
 
 
 def add_up(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """np.add.reduce, but by products with ones where NumPy would add row after row.
 
-    That is for neighbouring axes of a float array that do not include the last: there NumPy's own sum is up to
-    ten times slower, and its error grows with the number of rows.
+    That is for neighbouring axes of a float array that do not include the last: there NumPy's own sum is up
+    to ten times slower, and its error grows with the number of rows.
     """
     rows = len(axis) > 0 and axis[-1] - axis[0] == len(axis) - 1 and axis[-1] < x.ndim - 1
     if not (rows and (x.dtype is F32 or x.dtype is F64) and x.flags.c_contiguous and x.size):
@@ -130,7 +132,10 @@ total, total_by_dim = (
         node=node,
         join=add_up,
     )
-    for name, samples, node in (("sum", sum_samples, "SumBackward0"), ("sum_dim", dim_samples, "SumBackward1"))
+    for name, samples, node in (
+        ("sum", sum_samples, "SumBackward0"),
+        ("sum_dim", dim_samples, "SumBackward1"),
+    )
 )
 
 
@@ -251,7 +256,10 @@ def mean_samples() -> Iterator[Sample]:
 
 average, average_by_dim = (
     opaque(name, spec=mean_spec, run=run_mean, vjp=mean_vjp, samples=samples, node=node)
-    for name, samples, node in (("mean", mean_samples, "MeanBackward0"), ("mean_dim", dim_samples, "MeanBackward1"))
+    for name, samples, node in (
+        ("mean", mean_samples, "MeanBackward0"),
+        ("mean_dim", dim_samples, "MeanBackward1"),
+    )
 )
 
 
@@ -271,7 +279,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Dty
 
 
 def prod_vjp(g: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Tensor:
-    """g · the product of the other elements: of those before and those behind, since dividing fails at zero."""
+    """g · the product of the other elements, those before and those behind: dividing would fail at zero."""
     from cleargrad.ops.scans import running_product, shift
 
     line = x if len(dim) == 1 else x.reshape(-1)
@@ -295,7 +303,10 @@ def prod_samples() -> Iterator[Sample]:
 
 product, product_by_dim = (
     reduction(name, lambda x, y: x * y, start=1, result="sum", vjp=prod_vjp, samples=samples, node=node)
-    for name, samples, node in (("prod", prod_samples, "ProdBackward0"), ("prod_dim", dim_samples, "ProdBackward1"))
+    for name, samples, node in (
+        ("prod", prod_samples, "ProdBackward0"),
+        ("prod_dim", dim_samples, "ProdBackward1"),
+    )
 )
 
 
@@ -327,9 +338,7 @@ log_total = opaque(
     "logsumexp",
     spec=logsumexp_spec,
     run=run_logsumexp,
-    vjp=lambda g, x, out, *, dim, keepdim: (
-        restore(g, dim, keepdim) * (x - restore(out, dim, keepdim)).exp()
-    ),
+    vjp=lambda g, x, out, *, dim, keepdim: restore(g, dim, keepdim) * (x - restore(out, dim, keepdim)).exp(),
     samples=reductions(whole_tensor=False),
 )
 
@@ -355,9 +364,7 @@ def truth_samples() -> Iterator[Sample]:
     yield Fails(IndexError, truth(3, 4), 2)
 
 
-every = reduction(
-    "all", lambda x, y: x & y, start=1, vjp=NO_GRAD, samples=truth_samples, result="bool"
-)
+every = reduction("all", lambda x, y: x & y, start=1, vjp=NO_GRAD, samples=truth_samples, result="bool")
 some = reduction("any", lambda x, y: x | y, start=0, vjp=NO_GRAD, samples=truth_samples, result="bool")
 
 
@@ -387,3 +394,29 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements are not zero."""
     dims = dims_of("count_nonzero", input, dim)
     return total_by_dim(input != 0, dim=dims, keepdim=False)
+
+
+# Norms -----------------------------------------------------------------------------------------------------
+
+
+def norm_samples() -> Iterator[Sample]:
+    yield Sample(real(3, 4))
+    yield Sample(real(3, 4), 1, 0)
+    yield Sample(real(3, 4), 3.0, (0, 1), True)
+    yield Sample(real(3, 4), math.inf, dim=1)
+    yield Sample(real(3, 4), "fro", (0, 1))
+    yield Fails(RuntimeError, whole(3, 4))
+    yield Fails(IndexError, real(3), 2, 1)
+
+
+@composite(norm_samples, method=True, out=True)
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Dtype | None = None
+) -> Tensor:
+    """The p-norm of the elements over dimensions; "fro" is p = 2, "nuc" the sum of the singular values."""
+    from cleargrad.ops.norms import matrix_norm, vector_norm
+
+    check_float("norm", input)
+    if p == "nuc":
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)

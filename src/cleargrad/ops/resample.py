@@ -47,13 +47,15 @@ def axis_table_adjoint(n: int, *settings: Any):
 
 def run_resample(x, *, size, filter, align_corners, scales, antialias) -> np.ndarray:
     pixels = x.dtype == np.uint8
-    result = x.astype(np.float32) if pixels else widen(x)
+    result = x.astype(np.float64) if pixels else widen(x)
     for axis in range(x.ndim - 1, 1, -1):
         n, out, scale = x.shape[axis], size[axis - 2], scales[axis - 2]
-        table = axis_table(n, out, filter, align_corners, scale, antialias, result.dtype)
-        result = kernels.resample_axis(result, axis, *table)
+        indices, weights = axis_table(n, out, filter, align_corners, scale, antialias, result.dtype)
         if pixels:  # PyTorch keeps images of bytes as bytes between the axes
+            result = kernels.resample_axis(result, axis, indices, kernels.byte_weights(weights))
             result = np.clip(np.floor(result + 0.5), 0, 255)
+        else:
+            result = kernels.resample_axis(result, axis, indices, weights)
     return result.astype(x.dtype, copy=False)
 
 

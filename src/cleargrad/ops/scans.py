@@ -106,7 +106,7 @@ recurrence = opaque(
     ),
 )
 
-# Running sums and products -----------------------------------------------------------------------------------
+# Running sums and products ---------------------------------------------------------------------------------
 
 
 def sum_dtype(kind: Dtype) -> Dtype:
@@ -217,7 +217,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     return log_running_sum(input, dim=checked_dim("logcumsumexp", input, dim))
 
 
-# Running extremes --------------------------------------------------------------------------------------------
+# Running extremes ------------------------------------------------------------------------------------------
 
 
 def running_extreme(name: str, ufunc: np.ufunc) -> Callable:
@@ -257,7 +257,7 @@ def cummin(input: Tensor, dim: int) -> return_types.cummin:
     return return_types.cummin(running_min(input, dim=checked_dim("cummin", input, dim)))
 
 
-# Differences and integrals -------------------------------------------------------------------------------------
+# Differences and integrals ---------------------------------------------------------------------------------
 
 
 def diff_samples() -> Iterator[Sample]:
@@ -304,33 +304,32 @@ def neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def trapezoid_samples() -> Iterator[Sample]:
-    yield Sample(real(3, 4))
-    yield Sample(real(3, 4), dx=0.5, dim=0)
-    yield Sample(real(3, 4), np.array([0.0, 1.0, 1.5, 3.0]))
-    yield Sample(real(3, 4), real(3, 4, seed=1), dim=0)
+    yield Sample(real(3, 4, low=0.0))
+    yield Sample(real(3, 4, low=0.0), dx=0.5, dim=0)
+    yield Sample(real(3, 4, low=0.0), np.array([0.0, 1.0, 1.5, 3.0]))
+    yield Sample(real(3, 4, low=0.0), real(3, 4, seed=1), dim=0)
     yield Fails(RuntimeError, real(3, 4), real(5))
     yield Fails(IndexError, real(3, 4), dim=2)
 
 
-def trapezoids(op: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, int]:
-    """The areas between neighbouring points, and the dimension they lie along."""
+def trapezoids(op: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, float, int]:
+    """The areas between neighbouring points up to a factor, that factor, and the dimension they lie along."""
     axis = checked_dim(op, y, dim)
     before, behind = neighbours(y, axis)
     if x is None:
-        return (before + behind) * ((1 if dx is None else dx) / 2), axis
+        return before + behind, (1 if dx is None else dx) / 2, axis
     if x._data.ndim == 1:
-        x = x.reshape(-1, *[1] * (y._data.ndim - axis - 1))
-        left, right = neighbours(x, 0)
+        left, right = neighbours(x.reshape(-1, *[1] * (y._data.ndim - axis - 1)), 0)
     else:
         left, right = neighbours(x, checked_dim(op, x, dim))
-    return (before + behind) * (right - left) / 2, axis
+    return (before + behind) * (right - left), 0.5, axis
 
 
 @composite(trapezoid_samples, aliases=("trapz",))
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The integral by the trapezoidal rule, over points x or at distance dx."""
-    areas, axis = trapezoids("trapezoid", y, x, dx, dim)
-    return areas.sum(axis)
+    areas, factor, axis = trapezoids("trapezoid", y, x, dx, dim)
+    return areas.sum(axis) * factor
 
 
 @composite(trapezoid_samples)
@@ -338,5 +337,5 @@ def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor:
     """The running integral by the trapezoidal rule."""
-    areas, axis = trapezoids("cumulative_trapezoid", y, x, dx, dim)
-    return areas.cumsum(axis)
+    areas, factor, axis = trapezoids("cumulative_trapezoid", y, x, dx, dim)
+    return areas.cumsum(axis) * factor

@@ -1,7 +1,7 @@
 """ctc_loss: the probability that a sequence of predictions spells a target, over every way to stretch it.
 
-The target with blanks between and around its labels has 2·S + 1 states; scores of states run forward and backward
-over time in log space, for the whole batch at once. Shapes: T times, N sequences, C classes, L = 2·S + 1 states.
+The target with blanks between and around its labels has L = 2·S + 1 states; scores of states run forward and
+backward over time in log space, for the whole batch at once. Shapes: T times, N sequences, C classes, L states.
 Read next: ops/normalization.py.
 """
 
@@ -48,9 +48,9 @@ def states_of(targets: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def emissions(log_probs: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """The score of being in each state at each time (T, N, L)."""
+    """The score of being in each state at each time (T, N, L), in float64: long sums of logarithms follow."""
     rows = np.arange(states.shape[0])[:, None]
-    return log_probs[:, rows, states]
+    return log_probs[:, rows, states].astype(np.float64)
 
 
 def forward_scores(emit: np.ndarray, skips: np.ndarray) -> np.ndarray:
@@ -91,6 +91,13 @@ def end_states(states: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 # Kernels ---------------------------------------------------------------------------------------------------
 
 
+def log_likelihood(scores: np.ndarray, times: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """log Σ of all ways to be in an end state at the last time (N)."""
+    rows = np.arange(len(times))
+    total = np.logaddexp.reduce(np.where(ends, scores[times - 1, rows], IMPOSSIBLE), axis=1)
+    return np.where(times > 0, total, np.where(ends[:, 0], 0, IMPOSSIBLE))
+
+
 def run_ctc(
     log_probs: np.ndarray,
     targets: np.ndarray,
@@ -99,18 +106,15 @@ def run_ctc(
     *,
     blank: int,
     zero_infinity: bool,
-) -> list[np.ndarray]:
-    """−log of the probability of each target (N), and the forward scores, which the gradient uses again."""
+) -> np.ndarray:
+    """−log of the probability of each target (N)."""
     check_lengths(log_probs, targets, input_lengths, target_lengths)
     states, skips = states_of(padded_targets(targets, target_lengths), blank)
     scores = forward_scores(emissions(log_probs, states), skips)
-    last = scores[input_lengths - 1, np.arange(len(states))]
-    last = np.where(end_states(states, target_lengths), last, IMPOSSIBLE)
-    loss = -np.logaddexp.reduce(last, axis=1)
-    loss = np.where(input_lengths == 0, np.where(target_lengths == 0, 0, np.inf), loss)
+    loss = -log_likelihood(scores, input_lengths, end_states(states, target_lengths))
     if zero_infinity:
         loss = np.where(np.isinf(loss), 0, loss)
-    return [loss.astype(log_probs.dtype), scores]
+    return loss.astype(log_probs.dtype)
 
 
 def run_ctc_adjoint(
@@ -119,17 +123,16 @@ def run_ctc_adjoint(
     targets: np.ndarray,
     input_lengths: np.ndarray,
     target_lengths: np.ndarray,
-    loss: np.ndarray,
-    scores: np.ndarray,
     *,
     blank: int,
     zero_infinity: bool,
 ) -> np.ndarray:
     """(exp(log_probs) − the share of all ways that pass through a class at a time) · grad."""
     states, skips = states_of(padded_targets(targets, target_lengths), blank)
-    ends = end_states(states, target_lengths)
-    onward = backward_scores(emissions(log_probs, states), skips, input_lengths, ends)
-    passing = np.exp(scores + onward + loss[:, None])
+    emit, ends = emissions(log_probs, states), end_states(states, target_lengths)
+    scores = forward_scores(emit, skips)
+    total = log_likelihood(scores, input_lengths, ends)
+    passing = np.exp(scores + backward_scores(emit, skips, input_lengths, ends) - total[:, None])
     result = np.exp(log_probs)
     rows = np.arange(len(states))
     for state in range(states.shape[1]):  # one at a time, since several states share a class
@@ -137,10 +140,7 @@ def run_ctc_adjoint(
     result *= grad[:, None]
     result[np.arange(len(log_probs))[:, None] >= input_lengths] = 0
     if zero_infinity:
-        impossible = ~np.isfinite(
-            np.logaddexp.reduce(np.where(ends, scores[input_lengths - 1, rows], IMPOSSIBLE), axis=1)
-        )
-        result[:, impossible] = 0
+        result[:, np.isinf(total)] = 0
     return result
 
 
@@ -169,9 +169,8 @@ def ctc_spec(
     *,
     blank: int,
     zero_infinity: bool,
-) -> list[Spec]:
-    times, batch, classes = log_probs._data.shape
-    longest = targets._data.shape[-1]
+) -> Spec:
+    _, batch, classes = log_probs._data.shape
     if log_probs.dtype not in (float32, float64):
         raise error(RuntimeError, "ctc_loss", f"not implemented for {log_probs.dtype}", log_probs=log_probs)
     if targets.dtype.category != INTEGER:
@@ -185,7 +184,7 @@ def ctc_spec(
     if targets._data.ndim == 2 and targets._data.shape[0] != batch:
         rule = f"expected targets to have batch_size ({batch}) rows"
         raise error(RuntimeError, "ctc_loss", rule, log_probs=log_probs, targets=targets)
-    return [Spec((batch,), log_probs.dtype), Spec((times, batch, 2 * longest + 1), log_probs.dtype)]
+    return Spec((batch,), log_probs.dtype)
 
 
 def no_second_derivative(g: Tensor) -> Tensor:
@@ -193,41 +192,35 @@ def no_second_derivative(g: Tensor) -> Tensor:
     raise error(RuntimeError, "ctc_loss", rule)
 
 
+def ctc_backward_samples() -> Iterator[Sample]:
+    log_probs, targets = real(6, 2, 4, low=-3, high=-0.1), np.array([[1, 2, 2], [3, 1, 0]])
+    lengths = np.array([6, 5]), np.array([3, 2])
+    yield Sample(real(2, seed=1), log_probs, targets, *lengths, blank=0, zero_infinity=False)
+
+
 ctc_backward = opaque(
     "ctc_loss_backward",
-    spec=lambda grad, log_probs, targets, input_lengths, target_lengths, loss, scores, *, blank, zero_infinity: (
-        Spec(log_probs._data.shape, log_probs.dtype)
-    ),
+    spec=lambda grad, log_probs, *others, blank, zero_infinity: Spec(log_probs._data.shape, log_probs.dtype),
     run=run_ctc_adjoint,
-    vjp=(
-        no_second_derivative,
-        no_second_derivative,
-        None,
-        None,
-        None,
-        no_second_derivative,
-        no_second_derivative,
-    ),
-    samples=lambda: iter([]),
+    vjp=(no_second_derivative, no_second_derivative, None, None, None),
+    samples=ctc_backward_samples,
     spec_first=False,
 )
 
 
 def ctc_vjp(
-    g: list[Tensor],
+    g: Tensor,
     log_probs: Tensor,
     targets: Tensor,
     input_lengths: Tensor,
     target_lengths: Tensor,
-    out0: Tensor,
-    out1: Tensor,
     *,
     blank: int,
     zero_infinity: bool,
 ) -> Tensor:
     # PyTorch's gradient takes the rows of log_probs for outputs of log_softmax, as they should be.
-    operands = (log_probs, targets, input_lengths, target_lengths, out0, out1)
-    return ctc_backward(g[0], *operands, blank=blank, zero_infinity=zero_infinity)
+    operands = (g, log_probs, targets, input_lengths, target_lengths)
+    return ctc_backward(*operands, blank=blank, zero_infinity=zero_infinity)
 
 
 def ctc_samples() -> Iterator[Sample]:
@@ -250,7 +243,6 @@ ctc_op = opaque(
     run=run_ctc,
     vjp=(ctc_vjp, None, None, None),
     samples=ctc_samples,
-    outputs=2,
 )
 
 
@@ -264,7 +256,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """−log of the probability that log_probs (T, N, C) spell the targets; a mean first divides by target lengths."""
+    """−log of the probability that log_probs (T, N, C) spell the targets; a mean divides by their lengths."""
     reduction = chosen_reduction(None, None, reduction)
     check_tensor("ctc_loss", log_probs, "log_probs")
     check_tensor("ctc_loss", targets, "targets")
@@ -276,7 +268,7 @@ def ctc_loss(
     lengths = [
         creation.as_tensor(given, dtype=int64).reshape(-1) for given in (input_lengths, target_lengths)
     ]
-    loss, _ = ctc_op(log_probs, targets, *lengths, blank=blank, zero_infinity=zero_infinity)
+    loss = ctc_op(log_probs, targets, *lengths, blank=blank, zero_infinity=zero_infinity)
     if reduction == "mean":
         return (loss / lengths[1].clamp(min=1)).mean()
     if reduction == "sum":

@@ -1,13 +1,13 @@
 """Softmax and log-softmax along a dimension, with kernels that make few passes over memory.
 
-The adjoint of each is an op of its own, and closed: its gradient is written with itself. Read next: ops/loss.py.
+The adjoint of each is an op of its own, and closed: its gradient is written with itself. Read next:
+ops/loss.py.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def log_softmax_adjoint(grad: np.ndarray, out: np.ndarray, dim: int) -> np.ndarr
 def softmax_spec(name: str) -> Callable:
     def spec(x: Tensor, *, dim: int) -> Spec:
         kind = OF_NUMPY[x._data.dtype]
-        if kind.category != FLOAT:
+        if kind.category != FLOAT and x._data.size:
             raise error(NotImplementedError, name, f"not implemented for {kind}", input=x, fix="pass dtype=")
         return Spec(x._data.shape, kind)
 
@@ -178,7 +178,8 @@ def log_softmax(input: Tensor, dim: int, dtype: Dtype | None = None) -> Tensor:
 
 def implicit_dim(name: str, rank: int, stacklevel: int) -> int:
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        f"Implicit dimension choice for {name} has been deprecated. "
+        "Change the call to include dim=X as an argument.",
         UserWarning,
         stacklevel=stacklevel + 1,
     )
@@ -215,13 +216,13 @@ def gumbel_samples() -> Iterator[Sample]:
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """A draw from softmax(logits) that can be differentiated; with `hard` a one-hot value with the soft gradient."""
+    """A draw from softmax(logits) with a gradient; with `hard`, a one-hot value that has the soft gradient."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = -logits.detach().clone().exponential_().log()
+    noise = -logits.new_empty(logits._data.shape).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
     index = soft.max(dim, keepdim=True)[1]
-    one_hot = logits.detach().new_zeros(logits.shape).scatter_(dim, index, 1.0)
+    one_hot = logits.new_zeros(logits._data.shape).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft

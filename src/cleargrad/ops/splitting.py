@@ -111,7 +111,11 @@ def split_by_sizes(door: Callable, input: Tensor, sizes: Sequence[int], dim: int
 
 @face(split_even, method=True)
 def split(
-    tensor: Tensor, split_size_or_sections: int | Sequence[int] = None, dim: int = 0, *, split_size: Any = None
+    tensor: Tensor,
+    split_size_or_sections: int | Sequence[int] = None,
+    dim: int = 0,
+    *,
+    split_size: Any = None,
 ) -> tuple[Tensor, ...]:
     """Pieces of one size, the last one possibly smaller, or of the sizes of a list."""
     sections = split_size if split_size_or_sections is None else split_size_or_sections
@@ -146,7 +150,9 @@ def chunk_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, real(), 1)
 
 
-def chunked(op: str, even: Callable, sized: Callable, input: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
+def chunked(
+    op: str, even: Callable, sized: Callable, input: Tensor, chunks: int, dim: int
+) -> tuple[Tensor, ...]:
     dim, total = extent_along(op, input, dim)
     if chunks <= 0:
         raise error(RuntimeError, op, f"expects `chunks` to be greater than 0, got {chunks}")
@@ -254,14 +260,20 @@ def split_at(name: str, least: int, dim_of: Callable[[int], int], words: str) ->
     """The family of hsplit: tensor_split along a fixed dimension, and only into equal sections."""
 
     def split_here(
-        input: Tensor, indices_or_sections: int | Sequence[int] = None, *, sections: Any = None, indices: Any = None
+        input: Tensor,
+        indices_or_sections: int | Sequence[int] = None,
+        *,
+        sections: Any = None,
+        indices: Any = None,
     ) -> tuple[Tensor, ...]:
         given = (indices_or_sections, sections, indices)
         where = next((argument for argument in given if argument is not None), None)
         check_tensor(name, input)
         rank = input._data.ndim
         if rank < least:
-            rule = f"requires a tensor with at least {least} dimension, but got a tensor with {rank} dimensions"
+            rule = (
+                f"requires a tensor with at least {least} dimension, but got a tensor with {rank} dimensions"
+            )
             raise error(RuntimeError, name, rule)
         dim = dim_of(rank)
         extent = input._data.shape[dim]
@@ -281,6 +293,8 @@ def split_at(name: str, least: int, dim_of: Callable[[int], int], words: str) ->
     return composite(samples, method=True)(split_here)
 
 
-hsplit = split_at("hsplit", 1, lambda rank: 1 if rank > 1 else 0, "Splits columns: dimension 1, or 0 of a vector.")
+hsplit = split_at(
+    "hsplit", 1, lambda rank: 1 if rank > 1 else 0, "Splits columns: dimension 1, or 0 of a vector."
+)
 vsplit = split_at("vsplit", 2, lambda rank: 0, "Splits rows: dimension 0.")
 dsplit = split_at("dsplit", 3, lambda rank: 2, "Splits in depth: dimension 2.")

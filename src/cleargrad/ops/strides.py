@@ -21,6 +21,7 @@ from cleargrad.ops.declare import composite, face, opaque, view
 from cleargrad.ops.samples import Fails, Sample, real
 from cleargrad.ops.views import check_tensor, taking_place
 
+
 def positions(size: tuple, stride: tuple, offset: int = 0) -> np.ndarray:
     """The memory position of every element of a window."""
     result = np.full((), offset, np.int64)
@@ -63,7 +64,11 @@ def memory_of(owner: np.ndarray) -> np.ndarray:
     """An owning array's memory as one line, in the order of its addresses."""
     order = sorted(range(owner.ndim), key=lambda axis: -owner.strides[axis])
     line = owner.transpose(order)
-    return line if line.flags.c_contiguous else strided_array(line, (extent(line.shape, strides_of(line)),), (line.itemsize,))
+    return (
+        line
+        if line.flags.c_contiguous
+        else strided_array(line, (extent(line.shape, strides_of(line)),), (line.itemsize,))
+    )
 
 
 def strided_samples() -> Iterator[Sample]:
@@ -97,7 +102,9 @@ def place_in(op: str, input: Tensor, size: Any, stride: Any, storage_offset: int
         rule = f"mismatch in length of strides and shape: {len(steps)} and {len(sizes)}"
         raise error(RuntimeError, op, rule, size=sizes, stride=steps)
     if any(number < 0 for number in (*sizes, *steps, storage_offset or 0)):
-        raise error(RuntimeError, op, "sizes, strides and the offset must not be negative", size=sizes, stride=steps)
+        raise error(
+            RuntimeError, op, "sizes, strides and the offset must not be negative", size=sizes, stride=steps
+        )
     offset = 0 if storage_offset is None else storage_offset - input.storage_offset()
     return {"size": sizes, "stride": steps, "offset": offset, "x_stride": strides_of(input._data)}
 
@@ -134,7 +141,9 @@ window_adjoint = opaque(
     vjp=lambda g, *, size, stride, offset, x_stride: window_copy(
         g, size=size, stride=stride, offset=offset, x_stride=x_stride
     ),
-    samples=lambda: iter([Sample(real(4, 2), shape=(5,), size=(4, 2), stride=(1, 1), offset=0, x_stride=(1,))]),
+    samples=lambda: iter(
+        [Sample(real(4, 2), shape=(5,), size=(4, 2), stride=(1, 1), offset=0, x_stride=(1,))]
+    ),
 )
 
 
@@ -170,8 +179,15 @@ window_scatter = opaque(
 )
 
 
-@composite(lambda: iter([Sample(real(3, 4), real(2, 2, seed=1), (2, 2), (4, 1), 1), Fails(RuntimeError, real(4), real(3), (2,), (1,))]),
-           method=True)
+@composite(
+    lambda: iter(
+        [
+            Sample(real(3, 4), real(2, 2, seed=1), (2, 2), (4, 1), 1),
+            Fails(RuntimeError, real(4), real(3), (2,), (1,)),
+        ]
+    ),
+    method=True,
+)
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
@@ -205,8 +221,8 @@ def diagonal_samples() -> Iterator[Sample]:
 diagonal_of = view(
     "diagonal",
     run_diagonal,
-    vjp=lambda g, *, x_shape, offset, dim1, dim2: (
-        g.new_zeros(x_shape).diagonal_scatter(g, offset, dim1, dim2)
+    vjp=lambda g, *, x_shape, offset, dim1, dim2: g.new_zeros(x_shape).diagonal_scatter(
+        g, offset, dim1, dim2
     ),
     samples=diagonal_samples,
 )
@@ -232,10 +248,14 @@ def matrix_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 
 
 matrix_diagonal.__name__ = "diagonal"
-composite(lambda: iter([Sample(real(2, 3, 4)), Sample(real(3, 3), offset=1)]), spaces=("linalg",))(matrix_diagonal)
+composite(lambda: iter([Sample(real(2, 3, 4)), Sample(real(3, 3), offset=1)]), spaces=("linalg",))(
+    matrix_diagonal
+)
 
 
-def unfolded(shape: Sequence[int], stride: Sequence[int], dim: int, size: int, step: int) -> tuple[tuple, tuple]:
+def unfolded(
+    shape: Sequence[int], stride: Sequence[int], dim: int, size: int, step: int
+) -> tuple[tuple, tuple]:
     """Shape and strides of the windows of `size`, `step` apart, along a dimension."""
     if not shape:
         return (size,), (1,)
@@ -255,7 +275,9 @@ def unfold_vjp(g: Tensor, *, x_shape: tuple, dim: int, size: int, step: int) -> 
     """Adds every window's gradient to the elements it looked at."""
     strides = contiguous_strides(x_shape)
     window_size, window_stride = unfolded(x_shape, strides, dim, size, step)
-    return window_adjoint(g, shape=x_shape, size=window_size, stride=window_stride, offset=0, x_stride=strides)
+    return window_adjoint(
+        g, shape=x_shape, size=window_size, stride=window_stride, offset=0, x_stride=strides
+    )
 
 
 def unfold_samples() -> Iterator[Sample]:

@@ -128,7 +128,9 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     return link_view(result, input, how, _view_node, _view_plan, None)
 
 
-def link_view(data: np.ndarray, source: Tensor, how: int, kind: type[Node], plan: Plan, attrs: dict | None) -> Tensor:
+def link_view(
+    data: np.ndarray, source: Tensor, how: int, kind: type[Node], plan: Plan, attrs: dict | None
+) -> Tensor:
     """What apply.link does for a view, written out flat: reshape and indexing are called very often."""
     tensor = new(Tensor)
     tensor._data = data
@@ -199,16 +201,24 @@ reinterpret = view(
 )
 
 
-@composite(lambda: iter([Sample(real(3, 4), real(2, 6)), Fails(RuntimeError, real(3), real(2))]), method=True,
-           spaces=(), reference=lambda torch: torch.Tensor.view_as)
+@composite(
+    lambda: iter([Sample(real(3, 4), real(2, 6)), Fails(RuntimeError, real(3), real(2))]),
+    method=True,
+    spaces=(),
+    reference=lambda torch: torch.Tensor.view_as,
+)
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """The same memory in the shape of another tensor."""
     check_tensor("view_as", other, "other")
     return view_(input, other._data.shape)
 
 
-@composite(lambda: iter([Sample(real(3, 4), real(2, 6)), Fails(RuntimeError, real(3), real(2))]), method=True,
-           spaces=(), reference=lambda torch: torch.Tensor.reshape_as)
+@composite(
+    lambda: iter([Sample(real(3, 4), real(2, 6)), Fails(RuntimeError, real(3), real(2))]),
+    method=True,
+    spaces=(),
+    reference=lambda torch: torch.Tensor.reshape_as,
+)
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """The same elements in the shape of another tensor."""
     check_tensor("reshape_as", other, "other")
@@ -267,6 +277,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 alias = view("alias", lambda x: x.view(), vjp=lambda g: g, samples=lambda: iter([Sample(real(2, 3))]))
 
+
 def inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes `dims`."""
     back = [0] * len(dims)
@@ -323,8 +334,12 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
     return expand_to(input, shape=tuple(full))
 
 
-@composite(lambda: iter([Sample(real(3, 1), real(2, 3, 4)), Fails(RuntimeError, real(3), real(2))]), method=True,
-           spaces=(), reference=lambda torch: torch.Tensor.expand_as)
+@composite(
+    lambda: iter([Sample(real(3, 1), real(2, 3, 4)), Fails(RuntimeError, real(3), real(2))]),
+    method=True,
+    spaces=(),
+    reference=lambda torch: torch.Tensor.expand_as,
+)
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Expands to the shape of another tensor."""
     check_tensor("expand_as", other, "other")
@@ -399,6 +414,12 @@ def unsqueeze_samples() -> Iterator[Sample]:
     yield Fails(IndexError, real(3, 4), 3)
 
 
+def run_new_axis(x: np.ndarray, *, index: tuple) -> np.ndarray:
+    result = x[index]
+    # NumPy gives a new axis the stride 0, its reshape gives the one PyTorch shows.
+    return x.reshape(result.shape) if result.size == x.size else result
+
+
 def new_axis_vjp(g: Tensor, *, x_shape: tuple, index: tuple) -> Tensor:
     if g._data.size == count(x_shape):
         return g.reshape(x_shape)
@@ -407,7 +428,7 @@ def new_axis_vjp(g: Tensor, *, x_shape: tuple, index: tuple) -> Tensor:
 
 index_select_one = view("select", run_index, vjp=index_vjp, samples=select_samples)
 index_slice = view("slice", run_index, vjp=index_vjp, samples=narrow_samples)
-index_new_axis = view("unsqueeze", run_index, vjp=new_axis_vjp, samples=unsqueeze_samples)
+index_new_axis = view("unsqueeze", run_new_axis, vjp=new_axis_vjp, samples=unsqueeze_samples)
 
 
 @face(index_select_one, method=True)
@@ -477,7 +498,9 @@ def squeezing(name: str, node: str, samples: Callable) -> Callable:
 # One op under three names, because PyTorch prints three.
 squeeze_all = squeezing("squeeze", "SqueezeBackward0", squeeze_samples)
 squeeze_one = squeezing("squeeze_dim", "SqueezeBackward1", lambda: iter([Sample(real(3, 1), dims=(1,))]))
-squeeze_some = squeezing("squeeze_dims", "SqueezeBackward2", lambda: iter([Sample(real(1, 3, 1), dims=(0, 2))]))
+squeeze_some = squeezing(
+    "squeeze_dims", "SqueezeBackward2", lambda: iter([Sample(real(1, 3, 1), dims=(0, 2))])
+)
 
 
 @face(squeeze_all, method=True)

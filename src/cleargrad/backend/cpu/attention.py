@@ -1,9 +1,9 @@
 """Attention on arrays, without ever holding all scores: softmax(q kᵀ · scale + mask) v, and its gradient.
 
-Arrays are (heads, rows, width), where heads counts everything before the last two dimensions. Work goes through in
-blocks of scores that fit the cache: many heads at once when they are small, some rows of one head when it is large.
-What the gradient needs beside the result is the logarithm of each row's sum of exponentials. Read next:
-ops/attention.py.
+Arrays are (heads, rows, width), where heads counts everything before the last two dimensions. Work goes through
+in blocks of scores that fit the cache: many heads at once when they are small, some rows of one head when it
+is large. What the gradient needs beside the result is the logarithm of each row's sum of exponentials.
+Read next: ops/attention.py.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Normalisation on arrays: values minus their mean, over their standard deviation, and the gradient of that.
 
-Two layouts cover all of PyTorch's norms. `rows` has statistics of each row of a matrix and weights for its columns
-(layer norm, RMS norm). `channels` has x as (samples, channels, positions), weights for channels, and statistics that
-`groups` says how to share: over all samples of a channel (batch norm), or over neighbouring channels of a sample
-(group norm). Statistics are means and biased variances. Read next: ops/normalization.py.
+Two layouts cover all of PyTorch's norms. "Rows" has statistics of each row of a matrix and weights for its
+columns (layer norm, RMS norm). "Channels" has x as (samples, channels, positions), weights for channels, and
+statistics that `Groups` says how to share: over all samples of a channel (batch norm), or over neighbouring
+channels of a sample (group norm). Statistics are means and biased variances. Read next: ops/normalization.py.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def rows_gradient(
 
 
 class Groups:
-    """Which (sample, channel) pairs share statistics: `groups` of channels, or all samples when it is None."""
+    """Which (sample, channel) pairs share statistics: `groups` of channels; None: all samples."""
 
     def __init__(self, samples: int, channels: int, groups: int | None):
         self.shape = (samples, channels)

@@ -46,6 +46,15 @@ def axis_weights(
     return _linear_weights(centers, in_size) if mode == "linear" else _cubic_weights(centers, in_size)
 
 
+def byte_weights(weights) -> np.ndarray:
+    """Weights rounded to the 16-bit fixed point numbers with which PyTorch resamples images of bytes."""
+    largest, bits = float(np.abs(weights).max(initial=0.0)), 0
+    while bits < 22 and int(0.5 + largest * (2 << bits)) < 1 << 15:
+        bits += 1
+    scaled = weights * np.float64(1 << bits)
+    return np.trunc(scaled + np.copysign(0.5, weights)) / (1 << bits)
+
+
 def resample_axis(x, axis, indices, weights) -> np.ndarray:
     """out[..., o, ...] = sum over taps of weights[o, tap] * x[..., indices[o, tap], ...] along one axis."""
     wide = widen(x)
