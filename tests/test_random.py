@@ -82,7 +82,7 @@ CALLS = {
     "init xavier_uniform": lambda m: m.nn.init.xavier_uniform_(m.empty(3, 4), gain=2.0),
     "init xavier_normal": lambda m: m.nn.init.xavier_normal_(m.empty(3, 4, 2)),
     "init kaiming_uniform": lambda m: m.nn.init.kaiming_uniform_(m.empty(3, 4), a=5**0.5),
-    "init kaiming_normal": lambda m: m.nn.init.kaiming_normal_(m.empty(3, 4), mode="fan_out", nonlinearity="relu"),
+    "init kaiming_normal": lambda m: m.nn.init.kaiming_normal_(m.empty(3, 4), 0, "fan_out", "relu"),
     "init sparse": lambda m: m.nn.init.sparse_(m.empty(6, 5), 0.4),
     "init dirac": lambda m: m.nn.init.dirac_(m.empty(6, 2, 3, 3), groups=2),
     "init eye": lambda m: m.nn.init.eye_(m.empty(3, 5)),

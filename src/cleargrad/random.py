@@ -1,7 +1,7 @@
 """torch.random: generators as users see them, and the one that every random function draws from by default.
 
-A Generator here hands out its state as a uint8 tensor; the stream of numbers behind it, which works on arrays,
-is in core/generator.py. Read next: ops/random.py.
+A Generator here hands out its state as a uint8 tensor; the stream of numbers behind it works on arrays and is
+in core/generator.py. Read next: ops/random.py.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def cases() -> list[Case]:
     found: dict[str, Case] = {}
     with_face = set()
     for face in FACES:
-        space = face.spaces[0] if face.spaces else ""
+        space = face.spaces[0] if face.spaces else "Tensor"
         name = f"{space}.{face.name}".lstrip(".")
         with_face.add(face.op)
         found[name] = Case(

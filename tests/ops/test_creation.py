@@ -114,6 +114,8 @@ REFUSED: list[tuple[type[Exception], Callable]] = [
     (TypeError, lambda lib: lib.FloatTensor(lib.tensor([1]))),
     (ValueError, lambda lib: lib.zeros(2).type("foo")),
     (RuntimeError, lambda lib: lib.zeros(2, requires_grad=True).resize_(3)),
+    (RuntimeError, lambda lib: lib.zeros(4, 4).view(-2, 8)),
+    (RuntimeError, lambda lib: lib.zeros(4, 4).reshape(-2, 8)),
     (ValueError, lambda lib: lib.broadcast_shapes((-1,), (3,))),
 ]
 

@@ -1,4 +1,4 @@
-"""Views against PyTorch: what they share, what writing through them does to history, and how they are named."""
+"""Views against PyTorch: what they share, what writing through them does to history, their names."""
 
 from __future__ import annotations
 

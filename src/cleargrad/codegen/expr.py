@@ -7,8 +7,8 @@ Readings walk that tree: codegen/numpy_reading.py runs it on arrays, the compile
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from inspect import CO_VARARGS
 
 # name -> number of operands
 PRIMITIVES: dict[str, int] = {}
@@ -53,8 +53,23 @@ class Expr:
     def __pow__(self, other):
         return power(self, other)
 
+    def __rpow__(self, other):
+        return power(other, self)
+
     def __neg__(self):
         return neg(self)
+
+    def __eq__(self, other):
+        return eq(self, other)
+
+    def __ne__(self, other):
+        return ne(self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        # So that a formula which branches on a value is refused instead of misread.
+        raise TypeError("a scalar expression has no truth value; choose with where()")
 
     def __lt__(self, other):
         return lt(self, other)
@@ -119,9 +134,24 @@ def substitute(tree: Expr, args: tuple) -> Expr:
     return visit(tree)  # type: ignore[return-value]
 
 
+def parameters(function: Callable) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Names of the positional and of the keyword-only parameters, and whether there is a star between them.
+
+    Read off the code object: inspect.signature is slow, and this runs a thousand times during import. A function
+    made by another one says what it stands for in `parameters`.
+    """
+    stated = getattr(function, "parameters", None)
+    if stated is not None:
+        return stated
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return positional, keywords, bool(code.co_flags & CO_VARARGS)
+
+
 def trace(formula: Callable[..., Expr]) -> tuple[Expr, tuple[str, ...]]:
     """The tree behind a formula, and the names of its operands in order."""
-    names = tuple(inspect.signature(formula).parameters)
+    names = parameters(formula)[0]
     variables = [Var(name, position) for position, name in enumerate(names)]
     return formula(*variables), names
 

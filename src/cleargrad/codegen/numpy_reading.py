@@ -51,7 +51,7 @@ def dividing(ufunc: Callable) -> Callable:
     """Integers cannot be divided by zero: an error in PyTorch, a silent zero in NumPy."""
 
     def call(x, y):
-        if is_whole(x) and not np.all(y):
+        if is_whole(x) and x.size and not np.all(y):
             raise error(RuntimeError, ufunc.__name__, "ZeroDivisionError: integer division by zero")
         return ufunc(x, y)
 

@@ -48,6 +48,8 @@ def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
         result = op.run(*arrays, **attrs)
+    except MemoryError as failure:
+        raise error(RuntimeError, op.name, f"not enough memory: {failure}") from failure
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         if any(isinstance(x, Expr) for x in operands) and isinstance(op.lower, Expr):
             return substitute(op.lower, operands)  # a vjp is being traced
@@ -127,7 +129,7 @@ def link_several(op: Op, operands: tuple, attrs: dict, results: Any, edges: tupl
     if mode.inference:
         for out in outs:
             out._inference = True
-    if edges is None:
+    if edges is None or not outs:
         return outs
     shapes = tuple(data.shape for data in arrays)
     dtypes = tuple(data.dtype for data in arrays)

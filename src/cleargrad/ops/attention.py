@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from cleargrad.backend.cpu import attention as kernels
-from cleargrad.backend.cpu.precision import widen
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.shape import Spec, broadcast, count
@@ -22,7 +21,7 @@ from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.declare import face, opaque
 from cleargrad.ops.dropout import dropout_
-from cleargrad.ops.normalization import is_differentiated, wide
+from cleargrad.ops.normalization import is_differentiated, wide, widen
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Fails, Sample, real, truth
 from cleargrad.ops.views import check_tensor
@@ -83,7 +82,8 @@ def weights_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: 
 def attention_spec(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, causal: bool) -> list[Spec]:
     lead = q._data.shape[:-1]
     kind = dtypes.float32 if q._data.dtype in NARROW else q.dtype
-    return [Spec((*lead, v._data.shape[-1]), q.dtype), Spec(lead, kind)]
+    statistics = Spec((*lead, 1), kind)
+    return [Spec((*lead, v._data.shape[-1]), q.dtype), statistics, statistics]
 
 
 def folded(x: np.ndarray) -> np.ndarray:
@@ -103,56 +103,49 @@ def folded_mask(mask: np.ndarray | None, q: np.ndarray, k: np.ndarray) -> np.nda
 
 def run_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, *, scale: float, causal: bool
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, ...]:
     hidden = folded_mask(mask, q, k)
-    out, logs = kernels.attend(folded(q), folded(k), folded(v), hidden, scale, causal)
-    shape = q.shape[:-1]
-    return out.reshape(*shape, v.shape[-1]).astype(q.dtype, copy=False), logs.reshape(shape)
+    out, *statistics = kernels.attend(folded(q), folded(k), folded(v), hidden, scale, causal)
+    lead = q.shape[:-1]
+    out = out.reshape(*lead, v.shape[-1]).astype(q.dtype, copy=False)
+    return out, *(array.reshape(*lead, 1) for array in statistics)
 
 
 def run_attention_gradient(
-    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, out: np.ndarray, logs: np.ndarray,
-    *, scale: float, causal: bool,
+    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any,
+    out: np.ndarray, peaks: np.ndarray, totals: np.ndarray, *, scale: float, causal: bool,
 ) -> tuple:  # fmt: skip
-    arrays = [folded(x) for x in (g, q, k, v)]
-    flat_logs = logs.reshape(arrays[0].shape[:2])
-    hidden = folded_mask(mask, q, k)
-    grads = kernels.attend_gradient(*arrays, hidden, folded(out), flat_logs, scale, causal)
+    arrays, statistics = [[folded(x) for x in group] for group in ((g, q, k, v), (out, peaks, totals))]
+    grads = kernels.attend_gradient(*arrays, folded_mask(mask, q, k), *statistics, scale, causal)
     return tuple(grad.reshape(x.shape) for grad, x in zip(grads, (q, k, v), strict=True))
+
+
+def gradient_samples() -> Iterator[Sample]:
+    q, k, v, out = real(3, 4), real(5, 4, seed=1), real(5, 2, seed=2), real(3, 2)
+    statistics = (real(3, 1), real(3, 1, low=1.0))
+    yield Sample(out, q, k, v, None, out, *statistics, scale=0.5, causal=False)
 
 
 attention_gradient = opaque(
     "attention_gradient",
-    spec=lambda g, q, k, v, mask, out, logs, *, scale, causal: [
-        Spec(x._data.shape, logs.dtype) for x in (q, k, v)
+    spec=lambda g, q, k, v, mask, out, peaks, totals, **_: [
+        Spec(x._data.shape, totals.dtype) for x in (q, k, v)
     ],
     run=run_attention_gradient,
     vjp=NO_GRAD,
-    samples=lambda: iter(
-        [
-            Sample(
-                real(3, 2),
-                real(3, 4),
-                real(5, 4),
-                real(5, 2),
-                None,
-                real(3, 2),
-                real(3),
-                scale=0.5,
-                causal=False,
-            )
-        ]
-    ),
+    samples=gradient_samples,
     outputs=3,
+    spec_first=False,
 )
 
 
 def attention_vjp(
-    g: list, q: Tensor, k: Tensor, v: Tensor, mask: Any, out0: Tensor, out1: Tensor,
+    g: list, q: Tensor, k: Tensor, v: Tensor, mask: Any, out0: Tensor, out1: Tensor, out2: Tensor,
     *, scale: float, causal: bool,
 ) -> tuple:  # fmt: skip
     if not is_differentiated():
-        return *attention_gradient(g[0], q, k, v, mask, out0, out1, scale=scale, causal=causal), None
+        saved = (q, k, v, mask, out0, out1, out2)
+        return *attention_gradient(g[0], *saved, scale=scale, causal=causal), None
     g, q, k, v = map(wide, (g[0], q, k, v))
     weights = weights_of(q, k, mask, scale, causal)
     slope = softmax_gradient(g @ v.transpose(-2, -1), weights) * scale
@@ -182,7 +175,8 @@ attention_op = opaque(
     run=run_attention,
     vjp=attention_vjp,
     samples=attention_samples,
-    outputs=2,
+    outputs=3,
+    spec_first=False,
 )
 
 NAME = "scaled_dot_product_attention"

@@ -1,7 +1,7 @@
 """Norms whose weights belong to channels: batch, instance and group norm; and the norms made of other ops.
 
-`groups` says what shares a mean and a variance: None, all samples of a channel (batch norm), or so many
-groups of neighbouring channels in each sample (group norm). Instance norm is batch norm of a batch folded into its
+`groups` says what shares a mean and a variance: None, all samples of a channel (batch norm); a number, groups
+of neighbouring channels in each sample (group norm). Instance norm is batch norm of a batch folded into its
 channels. The formula of the gradient is in ops/normalization.py. Read next: ops/dropout.py.
 """
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from cleargrad.autograd.modes import no_grad
 from cleargrad.backend.cpu import normalization as kernels
-from cleargrad.backend.cpu.precision import widen
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, count
 from cleargrad.core.tensor import Tensor
@@ -29,6 +28,7 @@ from cleargrad.ops.normalization import (
     statistics_dtype,
     sums_to,
     wide,
+    widen,
     widened,
 )
 from cleargrad.ops.op import NO_GRAD
@@ -96,6 +96,7 @@ channels_gradient = opaque(
         ]
     ),
     outputs=3,
+    spec_first=False,
 )
 
 
@@ -168,6 +169,7 @@ batch_norm_op = opaque(
     vjp=channels_vjp,
     samples=batch_norm_samples,
     outputs=3,
+    spec_first=False,
 )
 
 
@@ -186,13 +188,13 @@ def normalize_batch(
     check_tensor(op, input)
     check_channels(op, input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_dtypes(op, input, weight, bias)
+    if input._data.ndim < 2:
+        return input.clone(), input.new_empty(0), input.new_empty(0)  # PyTorch takes an empty vector
     if not training:
         for name, running in (("running_mean", running_mean), ("running_var", running_var)):
             if running is None:
                 raise error(RuntimeError, op, f"{name} must be defined in evaluation mode")
         return batch_norm_op(input, weight, bias, running_mean, running_var, groups=None, eps=eps)
-    if input._data.ndim < 2:
-        return input.clone(), input.new_empty(0), input.new_empty(0)  # PyTorch takes an empty vector
     out, mean, variance = batch_norm_op(input, weight, bias, None, None, groups=None, eps=eps)
     samples, _, positions = folded(input._data.shape)
     total = samples * positions
@@ -382,6 +384,7 @@ group_norm_op = opaque(
     vjp=channels_vjp,
     samples=group_norm_samples,
     outputs=3,
+    spec_first=False,
 )
 
 

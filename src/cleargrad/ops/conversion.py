@@ -239,6 +239,16 @@ Tensor.cuda = cuda  # type: ignore[attr-defined]
 Tensor.layout = property(lambda self: strided)  # type: ignore[attr-defined]
 
 
+# The history of a tensor whose every element was replaced by a constant; it never runs.
+overwrite = opaque(
+    "overwrite",
+    spec=lambda x: Spec(x._data.shape, x.dtype),
+    run=lambda x: np.zeros_like(x),
+    vjp=lambda g, *, x_shape: g.new_zeros(x_shape),
+    samples=lambda: iter([Sample(real(3, 4))]),
+    node="CopyBackwards",
+)
+
 # Writes ----------------------------------------------------------------------------------------------------
 
 
@@ -264,7 +274,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     elif not isinstance(value, Tensor):
         raise error(TypeError, "fill_", f"argument 'value' must be Number, not {type(value).__name__}")
     elif value._data.ndim:
-        rule = f"fill_ only supports a 0-dimension value tensor but got tensor with {value._data.ndim} dimensions"
+        rule = f"the value must be a 0-dimensional tensor, but it has {value._data.ndim} dimensions"
         raise error(RuntimeError, "fill_", rule, value=value)
     return copy_(self, value)
 

@@ -272,7 +272,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     if any(step < 0 for step in ndarray.strides):
         rule = "at least one stride in the given numpy array is negative, which tensors do not support"
         raise error(ValueError, "from_numpy", rule, fix="use array.copy()")
-    return wrap(ndarray.view(np.ndarray).view(ndarray.dtype.newbyteorder("=")))
+    # The doors tell dtypes apart by identity, and an array may carry an equal dtype that is another object.
+    return wrap(ndarray.view(np.ndarray).view(dtypes.OF_NUMPY[ndarray.dtype].numpy))
 
 
 # Filled ----------------------------------------------------------------------------------------------------
@@ -452,7 +453,7 @@ def empty_permuted(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Any values in dense memory; `physical_layout` lists the dimensions from the outermost to the innermost."""
+    """Any values in dense memory; `physical_layout` lists the dimensions, the outermost first."""
     check_options("empty_permuted", dtype, device)
     shape, order = sized("empty_permuted", (size,)), sizes_of((physical_layout,))
     if sorted(order) != list(range(len(shape))):

@@ -61,7 +61,8 @@ def check_places(name: str, x: Tensor, target: Tensor, shape: tuple, places: tup
         rule = "0D or 1D target tensor expected, multi-target not supported"
         raise error(RuntimeError, name, rule, input=x, target=target)
     if places[:1] != shape[:1]:
-        rule = f"expected input batch_size ({shape[0]}) to match target batch_size ({list(places[:1])})"
+        given = places[0] if places else 1
+        rule = f"expected input batch_size ({shape[0]}) to match target batch_size ({given})"
         raise error(ValueError, name, rule, input=x, target=target)
     if places[1:] != shape[2:]:
         rule = f"expected target size {[shape[0], *shape[2:]]}, got {list(places)}"
@@ -82,33 +83,48 @@ def adjoint_spec(
 # Kernels ---------------------------------------------------------------------------------------------------
 
 
-def read_target(x: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which samples are ignored, and class numbers that may be used as indices."""
-    classes = x.shape[class_dim(x.ndim)]
-    target = target.reshape(() if x.ndim == 1 else target.shape).astype(np.int64, copy=False)
-    ignored = target == ignore_index
-    wrong = ((target < 0) | (target >= classes)) & ~ignored
+def read_target(x: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """Which samples are ignored (None: no sample), and class numbers that may be used as indices."""
+    count = x.shape[class_dim(x.ndim)]
+    classes = target.reshape(()) if x.ndim == 1 else target
+    classes = classes.astype(np.int64, copy=False)
+    if not classes.size:
+        return None, classes
+    low, high = classes.min(), classes.max()
+    if low >= 0 and high < count and not low <= ignore_index <= high:
+        return None, classes
+    ignored = classes == ignore_index
+    wrong = ((classes < 0) | (classes >= count)) & ~ignored
     if wrong.any():
-        first = target[wrong].flat[0]
-        raise error(IndexError, "nll_loss", f"Target {first} is out of bounds.", classes=classes)
-    return ignored, np.where(ignored, 0, target)
+        raise error(
+            IndexError, "nll_loss", f"Target {classes[wrong].flat[0]} is out of bounds.", classes=count
+        )
+    return ignored, np.where(ignored, 0, classes)
 
 
 def shares(
-    weight: np.ndarray | None, ignored: np.ndarray, classes: np.ndarray, kind: np.dtype, reduction: str
+    weight: np.ndarray | None, ignored: np.ndarray | None, classes: np.ndarray, kind: np.dtype, reduction: str
 ) -> np.ndarray:
     """What each sample's loss is multiplied by: its class's weight, for a mean divided by all of them."""
+    if weight is None and ignored is None:  # then all shares are equal, and one number is enough
+        share = np.ones((), kind)
+        return share / kind.type(classes.size) if reduction == "mean" else share
     share = np.ones(classes.shape, kind) if weight is None else weight.astype(kind)[classes]
-    share = np.where(ignored, kind.type(0), share)
-    if reduction == "mean":
-        share = np.where(ignored, kind.type(0), share / share.sum())
-    return share
+    share = without(ignored, share)
+    return without(ignored, share / share.sum()) if reduction == "mean" else share
+
+
+def without(ignored: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    """The values, with zero for samples that are ignored."""
+    return values if ignored is None else np.where(ignored, values.dtype.type(0), values)
 
 
 def place_of(x: np.ndarray, classes: np.ndarray) -> tuple:
     """The NumPy index of every sample's own class."""
     if x.ndim == 1:
         return (classes,)
+    if x.ndim == 2:
+        return np.arange(len(classes)), classes
     grid = np.ogrid[tuple(slice(extent) for extent in classes.shape)]
     return (grid[0], classes, *grid[1:])
 
@@ -117,27 +133,31 @@ def wide(x: np.ndarray) -> np.ndarray:
     return x.astype(F32) if x.dtype in NARROW else x
 
 
-def reduce_samples(values: np.ndarray, share: np.ndarray, ignored: np.ndarray, reduction: str) -> np.ndarray:
-    values = np.where(ignored, values.dtype.type(0), values * share)
+def combine(
+    values: np.ndarray,
+    x: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray | None,
+    ignored: np.ndarray | None,
+    classes: np.ndarray,
+    reduction: str,
+) -> np.ndarray:
+    """Losses of samples, weighted and reduced, in the shape and dtype of the result."""
+    values = without(ignored, values * shares(weight, ignored, classes, values.dtype, reduction))
     if reduction == "none":
-        return values
-    if reduction == "mean" and ignored.all():
-        return values.dtype.type(np.nan)
-    return np.add.reduce(values, axis=None)
+        return values.astype(x.dtype, copy=False).reshape(target.shape)
+    total = np.add.reduce(values, axis=None)
+    if reduction == "mean" and (not values.size or (ignored is not None and ignored.all())):
+        total = np.nan
+    return np.asarray(total, x.dtype)
 
 
 def run_nll(
     x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, *, reduction: str, ignore_index: int
 ) -> np.ndarray:
     ignored, classes = read_target(x, target, ignore_index)
-    values = wide(x[place_of(x, classes)])
-    share = shares(weight, ignored, classes, values.dtype, reduction)
-    return finish(reduce_samples(-values, share, ignored, reduction), x, target, reduction)
-
-
-def finish(result: np.ndarray, x: np.ndarray, target: np.ndarray, reduction: str) -> np.ndarray:
-    shape = target.shape if reduction == "none" else ()
-    return np.asarray(result).astype(x.dtype, copy=False).reshape(shape)
+    values = -wide(x[place_of(x, classes)])
+    return combine(values, x, target, weight, ignored, classes, reduction)
 
 
 def run_nll_adjoint(
@@ -152,8 +172,13 @@ def run_nll_adjoint(
     ignored, classes = read_target(x, target, ignore_index)
     share = shares(weight, ignored, classes, wide(grad).dtype, reduction)
     result = np.zeros(x.shape, grad.dtype)
-    result[place_of(x, classes)] = -share * grad.reshape(share.shape if grad.ndim else ())
+    result[place_of(x, classes)] = -share * like_samples(grad, classes)
     return result
+
+
+def like_samples(grad: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The gradient of a loss, one for all samples or one for each."""
+    return grad.reshape(classes.shape) if grad.ndim else grad
 
 
 def run_cross_entropy(
@@ -165,9 +190,8 @@ def run_cross_entropy(
     shifted = np.subtract(logits, peak)
     own = shifted[place_of(x, classes)]
     np.exp(shifted, out=shifted)
-    values = np.log(sum_along(shifted, dim)).reshape(own.shape) - own
-    share = shares(weight, ignored, classes, values.dtype, reduction)
-    return finish(reduce_samples(values, share, ignored, reduction), x, target, reduction)
+    values = np.log(sum_along(shifted, dim)).reshape(classes.shape) - own
+    return combine(values, x, target, weight, ignored, classes, reduction)
 
 
 def run_cross_entropy_adjoint(
@@ -183,9 +207,9 @@ def run_cross_entropy_adjoint(
     ignored, classes = read_target(x, target, ignore_index)
     logits, dim = wide(x), class_dim(x.ndim)
     share = shares(weight, ignored, classes, logits.dtype, reduction)
-    scale = share * wide(grad).reshape(share.shape if grad.ndim else ())
+    scale = share * like_samples(wide(grad), classes)
     result = exponentials(logits, dim) if x.size else logits.copy()
-    result *= np.expand_dims(scale, dim) / sum_along(result, dim)
+    result *= (np.expand_dims(scale, dim) if scale.ndim else scale) / sum_along(result, dim)
     result[place_of(x, classes)] -= scale
     return result.astype(x.dtype, copy=False)
 
@@ -237,12 +261,17 @@ def share_samples() -> Iterator[Sample]:
     yield Sample(np.array([0, 2, 1]), real(3, low=0.5), real(3, 3), reduction="mean", ignore_index=1)
 
 
+def run_shares(
+    target: np.ndarray, weight: np.ndarray | None, x: np.ndarray, *, reduction: str, ignore_index: int
+) -> np.ndarray:
+    share = shares(weight, *read_target(x, target, ignore_index), x.dtype, reduction)
+    return np.broadcast_to(share, target.shape).copy()
+
+
 sample_shares = opaque(
     "nll_shares",
     spec=lambda target, weight, x, *, reduction, ignore_index: Spec(target._data.shape, x.dtype),
-    run=lambda target, weight, x, *, reduction, ignore_index: shares(
-        weight, *read_target(x, target, ignore_index), x.dtype, reduction
-    ).reshape(target.shape),
+    run=run_shares,
     vjp=NO_GRAD,
     samples=share_samples,
 )

@@ -23,6 +23,7 @@ import numpy as np
 
 from cleargrad.autograd.node import edge_of
 from cleargrad.codegen import expr, numpy_reading
+from cleargrad.codegen.expr import parameters
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import SPECIAL, gate, mode
@@ -32,7 +33,7 @@ from cleargrad.errors import PACKAGE, error, user_frame
 from cleargrad.ops import op as registry
 from cleargrad.ops.apply import NUMBERS, call, checked, label, open_door
 from cleargrad.ops.inplace import call_inplace, inplace_form, write_out
-from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, operands_of, register
+from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, register
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ndarray = np.ndarray
@@ -395,7 +396,7 @@ def view(
     name: str, run: Callable, *, vjp: Any, samples: Callable, node: str | None = None, outputs: int = 1
 ) -> Callable:
     """An op whose result shares memory with its operand; `run` returns a NumPy view."""
-    tensors, attrs, _ = operands_of(run)
+    tensors, attrs, _ = parameters(run)
 
     def spec(x: Tensor, **values: Any) -> Any:
         result = run(x._data, **values)
@@ -422,7 +423,7 @@ def opaque(
     spec_first: bool = True,
 ) -> Callable:
     """A kernel on arrays. With `spec_first=False` the spec is only asked when the kernel itself complains."""
-    tensors, attrs, variadic = operands_of(run)
+    tensors, attrs, variadic = parameters(run)
     the_op = register(
         Op(name, spec, run, vjp, OPAQUE, samples, tensors, attrs, variadic, outputs,
            node=node_class(node or name))

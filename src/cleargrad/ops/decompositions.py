@@ -1,7 +1,7 @@
 """QR, singular values, eigenvalues, and what is built on them: pseudo-inverses and least squares.
 
-The gradients divide by differences of singular values or eigenvalues, so they are infinite where two coincide and
-the vectors' gradient is asked for; without it they stay finite. Read next: ops/norms.py.
+The gradients of vectors divide by differences of singular values or eigenvalues: they are infinite where two
+coincide; gradients of the values alone stay finite. Read next: ops/norms.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def converging(name: str, kernel: Callable, *args: Any, **kwargs: Any) -> Any:
     try:
         return kernel(*args, **kwargs)
     except np.linalg.LinAlgError as failure:
-        rule = "the algorithm failed to converge: the input matrix contained non-finite values or is ill-conditioned"
+        rule = "the algorithm failed to converge, for example since the matrix contains non-finite values"
         raise error(LinAlgError, name, rule) from failure
 
 
@@ -120,7 +120,11 @@ def qr(A: Tensor, mode: str = "reduced") -> tuple:
     return return_types.linalg_qr(qr_op(A, mode=mode))
 
 
-@composite(lambda: iter([Sample(invertible(3, 3)), Sample(real(4, 3)), Sample(real(2, 3), False)]), method=True, out=True)
+@composite(
+    lambda: iter([Sample(invertible(3, 3)), Sample(real(4, 3)), Sample(real(2, 3), False)]),
+    method=True,
+    out=True,
+)
 def qr_(input: Tensor, some: bool = True) -> tuple:
     """The older form of linalg.qr."""
     return return_types.qr(qr_op(input, mode="reduced" if some else "complete"))
@@ -147,7 +151,11 @@ reflectors = opaque(
 )
 
 
-@composite(lambda: iter([Sample(real(4, 3)), Sample(real(2, 3, 3)), Fails(RuntimeError, real(3))]), method=True, vjp=NO_GRAD)
+@composite(
+    lambda: iter([Sample(real(4, 3)), Sample(real(2, 3, 3)), Fails(RuntimeError, real(3))]),
+    method=True,
+    vjp=NO_GRAD,
+)
 def geqrf(input: Tensor) -> tuple:
     """LAPACK's compact QR: R above the diagonal, Householder's reflectors below it, and their factors."""
     return return_types.geqrf(reflectors(input))
@@ -165,7 +173,13 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     check_matrix("linalg.householder_product", A)
     m, n = A._data.shape[-2:]
     if m < n or tau._data.shape[-1] > n:
-        raise error(RuntimeError, "linalg.householder_product", "expected a tall A and at most as many tau", A=A, tau=tau)
+        raise error(
+            RuntimeError,
+            "linalg.householder_product",
+            "expected a tall A and at most as many tau",
+            A=A,
+            tau=tau,
+        )
     vectors = A.tril(-1) + identity(m, n, A)
     product = identity_of(A)
     for k in range(tau._data.shape[-1] - 1, -1, -1):
@@ -203,9 +217,8 @@ def svd_vjp(g: list, out0: Tensor, out1: Tensor, out2: Tensor) -> Tensor:
     turnU, turnV = adjoint(U) @ gU, Vh @ gV
     skewU, skewV = turnU - adjoint(turnU), turnV - adjoint(turnV)
     inner = scale_columns(over(skewU, E), S) + S.unsqueeze(-1) * over(skewV, E) + gS.diag_embed()
-    if U._data.dtype.kind == "c":  # the phase of a pair of vectors is free; U carries its gradient
-        turn = skewU.diagonal(0, -2, -1)
-        inner = inner + (turn / (2 * S)).diag_embed() - over(turn.diag_embed(), E) * S.unsqueeze(-1)
+    if U._data.dtype.kind == "c":  # a pair of vectors may turn together; how one turns is not free
+        inner = inner + (skewU.diagonal(0, -2, -1) / (2 * S)).diag_embed()
     beyondU, beyondV = gU - U @ turnU, gV - V @ turnV
     scale = over(S * 0 + 1, S).unsqueeze(-2) if k else S.unsqueeze(-2)
     result = U @ inner @ Vh
@@ -240,7 +253,9 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     return return_types.linalg_svd(svd_op(A, full_matrices=full_matrices))
 
 
-@composite(lambda: iter([Sample(real(3, 3)), Sample(real(4, 2)), Sample(real(2, 4, 2))]), method=True, out=True)
+@composite(
+    lambda: iter([Sample(real(3, 3)), Sample(real(4, 2)), Sample(real(2, 4, 2))]), method=True, out=True
+)
 def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple:
     """The older form of linalg.svd, which returns V instead of Vh."""
     U, S, Vh = svd_op(input, full_matrices=not some)
@@ -250,7 +265,11 @@ def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple:
     return return_types.svd((U, S, adjoint(Vh)))
 
 
-@composite(lambda: iter([Sample(real(3, 3)), Sample(real(2, 4, 3)), Fails(RuntimeError, real(3))]), spaces=("linalg",), out=True)
+@composite(
+    lambda: iter([Sample(real(3, 3)), Sample(real(2, 4, 3)), Fails(RuntimeError, real(3))]),
+    spaces=("linalg",),
+    out=True,
+)
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, falling."""
     return svd_op(A, full_matrices=False)[1]
@@ -380,7 +399,7 @@ def run_pinv(A: np.ndarray, atol: Any, rtol: Any, *, hermitian: bool) -> np.ndar
     else:
         U, S, Vh = converging("linalg.pinv", np.linalg.svd, A, full_matrices=False)
     cut = np.maximum(threshold(atol, 0), threshold(rtol, max(m, n) * np.finfo(S.dtype).eps) * S.max(-1))
-    large = S > cut[..., None]
+    large = cut[..., None] < S
     inverted = np.where(large, 1 / np.where(large, S, 1), 0).astype(S.dtype)
     return (Vh.conj().swapaxes(-1, -2) * inverted[..., None, :]) @ U.conj().swapaxes(-1, -2)
 
@@ -390,7 +409,7 @@ def threshold(value: Any, default: float) -> np.ndarray:
 
 
 def pinv_vjp(g: Tensor, A: Tensor, out: Tensor) -> Tensor:
-    """−Pᴴ g Pᴴ + (I − A P) gᴴ P Pᴴ + Pᴴ P gᴴ (I − P A), valid while the rank stays (Golub and Pereyra 1973)."""
+    """−Pᴴ g Pᴴ + (I − A P) gᴴ P Pᴴ + Pᴴ P gᴴ (I − P A), while the rank stays (Golub and Pereyra 1973)."""
     Ph, gh = adjoint(out), adjoint(g)
     row_part, column_part = gh @ out @ Ph, Ph @ out @ gh
     return -Ph @ g @ Ph + row_part - A @ (out @ row_part) + column_part - (column_part @ out) @ A
@@ -401,7 +420,9 @@ pinv_op = opaque(
     spec=pinv_spec,
     run=run_pinv,
     vjp=(pinv_vjp, None, None),
-    samples=lambda: iter([Sample(real(3, 2), None, None, hermitian=False), Sample(real(2, 2, 3), 1e-6, 1e-6, hermitian=False)]),
+    samples=lambda: iter(
+        [Sample(real(3, 2), None, None, hermitian=False), Sample(real(2, 2, 3), 1e-6, 1e-6, hermitian=False)]
+    ),
 )
 
 
@@ -415,7 +436,9 @@ def pinv_samples() -> Iterator[Sample]:
 
 
 @composite(pinv_samples, spaces=("linalg",), out=True)
-def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+def pinv(
+    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
     """The pseudo-inverse; singular values up to max(atol, rtol · the largest) count as zero."""
     rtol = rcond if rtol is None else rtol
     if rtol is None and atol is not None:
@@ -439,16 +462,20 @@ def lstsq_samples() -> Iterator[Sample]:
 
 @composite(lstsq_samples, spaces=("linalg",))
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> tuple:
-    """X that makes the columns of A·X − B shortest, with their squared lengths, the rank and singular values."""
+    """X with the columns of A·X − B shortest; also their squared lengths, the rank and singular values."""
     check_matrix("linalg.lstsq", A)
     batch, m, n, _ = sizes(A)
     b = B._data.shape
     vector = len(b) == 1 or (len(batch) + 1 == len(b) and b == (*batch, m))
     B = B.unsqueeze(-1) if vector else B
     if B._data.shape[-2] != m or B._data.dtype != A._data.dtype:
-        raise error(RuntimeError, "linalg.lstsq", "A and B must have the same dtype and number of rows", A=A, B=B)
+        raise error(
+            RuntimeError, "linalg.lstsq", "A and B must have the same dtype and number of rows", A=A, B=B
+        )
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise error(RuntimeError, "linalg.lstsq", "driver must be one of gels, gelsy, gelsd, gelss", driver=driver)
+        raise error(
+            RuntimeError, "linalg.lstsq", "driver must be one of gels, gelsy, gelsd, gelss", driver=driver
+        )
     solution = pinv_op(A, None, rcond, hermitian=False) @ B
     # LAPACK's four drivers differ in what they tell beside the solution.
     nothing = A.new_empty((0,))
@@ -456,7 +483,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     cut = (max(m, n) * float(np.finfo(values._data.dtype).eps) if rcond is None else rcond) * values[..., :1]
     rank = (values > cut).sum(-1)
     residuals = nothing
-    if m > n and (driver == "gels" or driver in ("gelsd", "gelss") and bool((rank == n).all())):
+    if m > n and (driver == "gels" or (driver in ("gelsd", "gelss") and bool((rank == n).all()))):
         residuals = ((A @ solution - B).abs() ** 2).sum(-2)
     rank = rank.new_empty((0,)) if driver == "gels" else rank
     values = values if driver in ("gelsd", "gelss") else nothing

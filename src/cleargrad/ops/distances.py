@@ -25,7 +25,9 @@ from cleargrad.ops.views import check_tensor
 
 def length(x: Tensor, p: float, dim: int = -1, keepdim: bool = False) -> Tensor:
     """The p-norm along one dimension."""
-    return vector_norm_op(x, ord=p, dim=(dim % max(x._data.ndim, 1),) if x._data.ndim else (), keepdim=keepdim)
+    return vector_norm_op(
+        x, ord=p, dim=(dim % max(x._data.ndim, 1),) if x._data.ndim else (), keepdim=keepdim
+    )
 
 
 # All pairs -------------------------------------------------------------------------------------------------
@@ -147,7 +149,9 @@ def pairwise_samples() -> Iterator[Sample]:
 
 
 @composite(pairwise_samples, spaces=("", "nn.functional"))
-def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
     """The p-norm of x1 − x2 + eps along the last dimension."""
     check_tensor("pairwise_distance", x1, "x1")
     check_tensor("pairwise_distance", x2, "x2")
@@ -174,7 +178,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     shape = product._data.shape
     x1, x2 = (x.to(product.dtype).expand(shape) for x in (x1, x2))
     dim = wrap_dim("cosine_similarity", dim, len(shape))
-    lengths = [vector_norm_op(x, ord=2, dim=(dim,) if shape else (), keepdim=True).clamp(min=eps) for x in (x1, x2)]
+    lengths = [
+        vector_norm_op(x, ord=2, dim=(dim,) if shape else (), keepdim=True).clamp(min=eps) for x in (x1, x2)
+    ]
     return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)
 
 
@@ -225,7 +231,9 @@ def check_weights(fweights: Tensor | None, aweights: Tensor | None, observations
         if weights is None:
             continue
         if weights._data.shape != (observations,):
-            raise error(RuntimeError, "cov", f"expected {name} for {observations} observations", **{name: weights})
+            raise error(
+                RuntimeError, "cov", f"expected {name} for {observations} observations", **{name: weights}
+            )
         if (OF_NUMPY[weights._data.dtype].category <= INTEGER) != (name == "fweights"):
             rule = "expected fweights of an integer dtype and aweights of a floating point dtype"
             raise error(RuntimeError, "cov", rule, **{name: weights})
@@ -246,5 +254,9 @@ def corrcoef(input: Tensor) -> Tensor:
     covariances = cov(input)
     if not covariances._data.ndim:
         return covariances / covariances
-    deviations = covariances.diagonal().real.sqrt() if covariances._data.dtype.kind == "c" else covariances.diagonal().sqrt()
+    deviations = (
+        covariances.diagonal().real.sqrt()
+        if covariances._data.dtype.kind == "c"
+        else covariances.diagonal().sqrt()
+    )
     return covariances / deviations.unsqueeze(1) / deviations.unsqueeze(0)

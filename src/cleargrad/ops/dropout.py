@@ -174,8 +174,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     warn_of_rank("dropout2d", rank, (3, 4))
     if rank == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
-            "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d.",
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior "
+            "is desired: the input is taken as (N, C, L), where C is the channel dim. Use dropout1d.",
             stacklevel=2,
         )
     return drop_channels(input, p, training, inplace, batched=True)

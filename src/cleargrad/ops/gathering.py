@@ -20,7 +20,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, opaque
 from cleargrad.ops.indexing import gathering_op, writing_op
-from cleargrad.ops.masking import as_fill
+from cleargrad.ops.masking import as_fill, as_number
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -32,7 +32,7 @@ def check_index(
 ) -> None:
     """Refuses what is not an index tensor of the right dtype, or has more than one dimension (`matrix` raised)."""
     check_tensor(op, index, "index")
-    if index.dtype not in kinds:
+    if index.dtype not in kinds and (index._data.size or matrix is not None):
         rule = f"expected dtype {' or '.join(kind.name for kind in kinds)} for index"
         raise error(wrong, op, rule, index=index)
     if matrix is not None and index._data.ndim > 1:
@@ -83,16 +83,24 @@ def index_copy_samples() -> Iterator[Sample]:
 def index_fill_samples() -> Iterator[Sample]:
     yield Sample(real(4, 3), 0, np.array([3, 0]), 2.5)
     yield Sample(real(2, 4, 3), -1, np.array([-1, 0]), real(seed=1))
+    yield Sample(real(4, 3), 0, np.array([3, 0, 3]), real(seed=1))
     yield Sample(real(4, 3), 1, np.array(2), 1)
     yield Fails(IndexError, real(4, 3), 0, np.array([4]), 1.0)
     yield Fails(IndexError, real(4, 3), 0, real(2), 1.0)
     yield Fails(RuntimeError, real(4, 3), 0, np.array([0]), real(1))
 
 
+def read_once(g: Tensor, *indices: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """The gradient of a single value: what arrives at its places, each counted once however often it is named."""
+    nowhere = g.new_zeros(g._data.shape, dtype=dtypes.bool_)
+    filled = fill_rows(nowhere, nowhere.new_ones(()), *indices, dims=dims, accumulate=False)
+    return g.masked_fill(filled.logical_not(), 0)
+
+
 select_rows = gathering_op("index_select", index_select_samples, low=False)
 add_rows = writing_op("index_add", index_add_samples, kind=RuntimeError, low=False)
 copy_rows = writing_op("index_copy", index_copy_samples, low=False)
-fill_rows = writing_op("index_fill", index_fill_samples)
+fill_rows = writing_op("index_fill", index_fill_samples, values_vjp=read_once)
 
 
 @face(select_rows, method=True, out=True)
@@ -138,7 +146,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if source._data.ndim != input._data.ndim:
         raise error(RuntimeError, "index_add", "source must have input's rank", input=input, source=source)
     if alpha != 1:
-        source = (source * alpha).to(input.dtype)
+        source = source * as_number("index_add", alpha, input.dtype).item()
     return write_rows(add_rows, input, dim, index, source, accumulate=True)
 
 

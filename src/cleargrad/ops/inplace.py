@@ -93,17 +93,24 @@ def assign(target: Tensor, value: Tensor, name: str) -> Tensor:
     else:
         np.copyto(target._data, value._data, casting="unsafe")
     target.bump()
-    if edge is not None or target_edge is not None:
+    if edge is None and target_edge is not None:
+        edge = forget(target, target_edge)
+    if edge is not None:
         rebase(target, edge)
     return target
+
+
+def forget(target: Tensor, edge: Node | Output) -> Node:
+    """The history of a value that replaced another without depending on it: what flows back is zero."""
+    data = target._data
+    return tie(OPS["overwrite"], (target,), {}, (edge,), data.shape, data.dtype, ())
 
 
 def write_out(out: Tensor | tuple, result: Any, name: str) -> Any:
     """The `out=` argument: the result goes into a tensor the caller owns, resized when its shape differs."""
     if isinstance(result, tuple):
-        for target, value in zip(out, result, strict=True):
-            write_out(target, value, name)
-        return out
+        written = [write_out(target, value, name) for target, value in zip(out, result, strict=True)]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not isinstance(out, Tensor):
         raise error(TypeError, name, f"argument 'out' must be Tensor, not {type(out).__name__}")
     if mode.grad and (edge_of(out) is not None or edge_of(result) is not None):

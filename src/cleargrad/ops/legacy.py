@@ -1,7 +1,7 @@
 """Old ways to make and reshape tensors that ported programs still use.
 
-`torch.Tensor(2, 3)`, `torch.LongTensor([1, 2])`, `x.new(...)`, `x.type(...)`, `x.resize_(...)` and `x.set_(...)`.
-None of them is an op. Read next: ops/facts.py.
+`torch.Tensor(2, 3)`, `torch.LongTensor([1, 2])`, `x.new(..)`, `x.type(..)`, `x.resize_(..)`, `x.set_(..)`:
+none of them is an op. Read next: ops/facts.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from cleargrad.autograd.node import edge_of
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Size, contiguous_strides, count, sizes_of
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.errors import error
 from cleargrad.ops.conversion import contiguous_format, memory_format
 from cleargrad.ops.creation import FUNCTIONS, allocate, array_of, empty_strided, sized
@@ -170,7 +170,7 @@ def set_(
         source = source.as_strided(
             shape, contiguous_strides(shape) if stride is None else stride, storage_offset
         )
-    self._ver = source._ver
+    self._ver = cell_of(source)
     return place_memory(self, source._data)
 
 

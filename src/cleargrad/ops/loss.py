@@ -6,7 +6,6 @@ PyTorch. Losses over classes are in ops/cross_entropy.py. Read next: that file.
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -61,9 +60,7 @@ def behind_reduction(vjp: Callable) -> Callable:
             g = g / count(x_shape)
         return vjp(g, *saved)
 
-    own = list(inspect.signature(vjp).parameters.values())
-    names = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("x_shape", "reduction")]
-    reduced.__signature__ = inspect.Signature(own + names)  # type: ignore[attr-defined]
+    reduced.parameters = (expr.parameters(vjp)[0], ("x_shape", "reduction"), False)  # type: ignore[attr-defined]
     return reduced
 
 
@@ -71,7 +68,7 @@ def elementwise_loss(
     name: str, formula: Callable, *, vjp: tuple, samples: Callable, elements: Callable
 ) -> Callable:
     """A loss `(x, y, ..., *, reduction)`; `samples` call its public function, `elements` the formula."""
-    each = elementwise(name, formula, vjp=vjp, samples=elements, public=False)
+    each = elementwise(name, formula, vjp=vjp, samples=elements, accepts=(FLOAT,), public=False)
 
     def spec(*operands: Any, reduction: str) -> Spec:
         return Spec((), each.op.spec(*operands).dtype)

@@ -281,7 +281,7 @@ def check_multi_margin(input: Tensor, target: Tensor, p: int, weight: Tensor | N
     if p not in (1, 2):
         raise error(ValueError, name, "only p == 1 and p == 2 supported", p=p)
     shape = input._data.shape
-    if len(shape) != 2 and shape[-1] == 0 or len(shape) > 2:
+    if len(shape) > 2 or shape[-1] == 0:
         raise error(RuntimeError, name, "expected non-empty vector or matrix", input=input)
     if target._data.shape not in ((shape[:-1],) if len(shape) == 2 else ((), (1,))):
         raise error(RuntimeError, name, "expected one target for each sample", input=input, target=target)

@@ -28,13 +28,15 @@ def as_number(op: str, number: Any, kind: dtypes.dtype) -> np.ndarray:
     """A Python number as a 0-d array, or PyTorch's error when the type cannot hold it."""
     if isinstance(number, int) and not -(2**63) <= number < 2**64:
         raise error(ValueError, op, "overflow when unpacking a long integer", value=number)
-    if kind.category < dtypes.COMPLEX and isinstance(number, complex):
+    if kind.category == dtypes.BOOL:
+        fits, number = True, bool(number)
+    elif kind.category < dtypes.COMPLEX and isinstance(number, complex):
         fits, number = number.imag == 0, number.real
     elif kind.category == dtypes.INTEGER:
         limits = np.iinfo(kind.numpy)
         fits = min(-limits.max, limits.min) <= number <= limits.max  # uint8 takes -1 as 255
     else:
-        fits = kind.category == dtypes.BOOL or not cmath.isfinite(number) or abs(number) <= dtypes.finfo(kind).max
+        fits = not cmath.isfinite(number) or abs(number) <= dtypes.finfo(kind).max
     if not fits:
         raise error(RuntimeError, op, f"value cannot be converted to type {kind} without overflow", value=number)
     return as_type(int(number) if kind.category == dtypes.INTEGER else number, kind.numpy)
@@ -48,7 +50,7 @@ def fill_samples() -> Iterator[Sample]:
     yield Sample(real(3, 4), truth(4), real(seed=1))
     yield Sample(real(4), truth(3, 4), 1)
     yield Sample(whole(3, 4), truth(3, 4), 2.5)
-    yield Sample(real(), truth(), 0.5)
+    yield Sample(real(), np.array(True), 0.5)
     yield Sample(real(0, 2), truth(2), 0.5)
     yield Fails(RuntimeError, real(3, 4), truth(3), 1.0)
     yield Fails(RuntimeError, real(3, 4), whole(3, 4), 1.0)
@@ -198,7 +200,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def masked_select_samples() -> Iterator[Sample]:
     yield Sample(real(3, 4), truth(3, 4))
     yield Sample(real(3, 1), truth(4))
-    yield Sample(real(), truth())
+    yield Sample(real(), np.array(True))
     yield Fails(RuntimeError, real(3, 4), whole(3, 4))
     yield Fails(RuntimeError, real(3, 4), truth(3))
 

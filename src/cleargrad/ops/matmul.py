@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.autograd.node import edge_of, make_node
 from cleargrad.core.dtype import NARROW, OF_NUMPY
-from cleargrad.core.mode import SPECIAL, mode
+from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, broadcast, count
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, binary_door, composite, face, opaque
+from cleargrad.ops.declare import F32, F64, binary_door, composite, face, getframe, opaque, place_of
 from cleargrad.ops.dimensions import swap_dims
 from cleargrad.ops.pointwise import check_alpha, conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
-from cleargrad.ops.dimensions import swap_dims
 from cleargrad.ops.views import check_tensor, link_view
 
 _swap = swap_dims.op  # type: ignore[attr-defined]
@@ -29,7 +29,7 @@ _swap_plan, _last_two = _swap.plan((True,)), {"dim0": -2, "dim1": -1}
 
 def transposed(x: Tensor) -> Tensor:
     """The last two dimensions swapped: `transpose(-2, -1)` without its checks."""
-    how = mode.how
+    how = gate.how or mode.how
     if how == SPECIAL:
         return swap_dims(x, dim0=-2, dim1=-1)
     return link_view(x._data.swapaxes(-2, -1), x, how, _swap.node, _swap_plan, _last_two)
@@ -233,7 +233,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return input.unsqueeze(-1) * vec2
 
 
-# A product added to a tensor: beta · input + alpha · product -------------------------------------------------
+# A product added to a tensor: beta · input + alpha · product -----------------------------------------------
 
 
 def scaled(x: Any, factor: Any) -> Any:
@@ -427,4 +427,28 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         check_tensor("linear", input)
         check_tensor("linear", weight, "weight")
         return matmul_door(input, transposed(weight) if weight._data.ndim > 1 else weight)
-    return linear_op(bias, input, weight)
+    how = gate.how or mode.how
+    if how == SPECIAL or not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        return linear_op(bias, input, weight)
+    return linear_of_matrix(input, weight, bias, how)
+
+
+def linear_of_matrix(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> Tensor:
+    """What `linear_op` does with matrices of one float type, written out flat: the core of every model."""
+    x, w, b = input._data, weight._data, bias._data
+    kind = x.dtype
+    plain = x.ndim == w.ndim == 2 and w.dtype is kind and b.dtype is kind and (kind is F32 or kind is F64)
+    if not plain or b.shape != w.shape[:1] or x.shape[1] != w.shape[1]:
+        return linear_op(bias, input, weight)
+    value = x.dot(w.T)
+    value += b
+    tensor = wrap(value)
+    if how:
+        edges = edge_of(bias), edge_of(input), edge_of(weight)
+        needs = edges[0] is not None, edges[1] is not None, edges[2] is not None
+        if True in needs:
+            plan = _linear.plan(needs)
+            saved = (None, input if needs[2] else None, weight if needs[1] else None)
+            tensor._edge = node = make_node(_linear.node, edges, saved, plan, value.shape, kind)
+            node.place = place_of(getframe(2))
+    return tensor

@@ -195,8 +195,8 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Attention in `num_heads` heads: the output, and the weights when they are needed.
 
-    Masks hide where they are True, or are added to the scores. `bias_k` and `bias_v`, and then
-    `add_zero_attn`, each add one more key and value that everybody sees. `is_causal` says that attn_mask is the causal one.
+    Masks hide where they are True, or are added to the scores. `bias_k` and `bias_v`, and `add_zero_attn`,
+    each add one more key and value that everybody sees. `is_causal` says that attn_mask is the causal one.
     """
     batched = is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:

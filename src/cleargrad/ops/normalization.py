@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from cleargrad.backend.cpu import normalization as kernels
-from cleargrad.backend.cpu.precision import widen
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, count, sizes_of
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.declare import F32, composite, face, opaque
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
@@ -74,6 +73,10 @@ def check_dtypes(op: str, x: Tensor, *parameters: Tensor | None) -> None:
 
 def statistics_dtype(x: Tensor) -> dtypes.dtype:
     return dtypes.float32 if x._data.dtype in NARROW else x.dtype
+
+
+def widen(x: np.ndarray) -> np.ndarray:
+    return x.astype(F32) if x.dtype in NARROW else x
 
 
 def widened(*arrays: np.ndarray | None) -> list:
@@ -132,6 +135,7 @@ rows_gradient = opaque(
         ]
     ),
     outputs=3,
+    spec_first=False,
 )
 
 
@@ -172,10 +176,22 @@ def rms_norm_samples() -> Iterator[Sample]:
 
 
 layer_norm_op = opaque(
-    "native_layer_norm", spec=rows_spec, run=run_rows, vjp=rows_vjp, samples=layer_norm_samples, outputs=3
+    "native_layer_norm",
+    spec=rows_spec,
+    run=run_rows,
+    vjp=rows_vjp,
+    samples=layer_norm_samples,
+    outputs=3,
+    spec_first=False,
 )
 rms_norm_op = opaque(
-    "rms_norm", spec=rows_spec, run=run_rows, vjp=rows_vjp, samples=rms_norm_samples, outputs=3
+    "rms_norm",
+    spec=rows_spec,
+    run=run_rows,
+    vjp=rows_vjp,
+    samples=rms_norm_samples,
+    outputs=3,
+    spec_first=False,
 )
 
 

@@ -62,7 +62,9 @@ def power_norm(x: np.ndarray, ord: float, dim: tuple[int, ...], keepdim: bool) -
     return (size**ord).sum(dim, keepdims=keepdim) ** (1 / ord)
 
 
-def vector_norm_vjp(g: Tensor, x: Tensor, out: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Tensor:
+def vector_norm_vjp(
+    g: Tensor, x: Tensor, out: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool
+) -> Tensor:
     """g · x |x|^(p−2) / ‖x‖^(p−1), and zero, which is a subgradient, where the norm is zero."""
     g, norm = restore(g, dim, keepdim), restore(out, dim, keepdim)
     if ord == 0:
@@ -87,7 +89,9 @@ vector_norm_op = opaque(
     spec=vector_norm_spec,
     run=run_vector_norm,
     vjp=vector_norm_vjp,
-    samples=lambda: iter([Sample(real(2, 3), ord=p, dim=(1,), keepdim=False) for p in (2, 1, 0.5, 1.5, 3, inf)]),
+    samples=lambda: iter(
+        [Sample(real(2, 3), ord=p, dim=(1,), keepdim=False) for p in (2, 1, 0.5, 1.5, 3, inf)]
+    ),
 )
 
 
@@ -121,7 +125,9 @@ def as_wider(x: Tensor, dtype: Dtype | None, op: str) -> Tensor:
     if dtype is None or dtype is x.dtype:
         return x
     if dtype.category < FLOAT or not can_cast(x.dtype, dtype) or dtype.itemsize < x.dtype.itemsize:
-        raise error(RuntimeError, op, f"the dtype of the input cannot become {dtype} without losing precision", x=x)
+        raise error(
+            RuntimeError, op, f"the dtype of the input cannot become {dtype} without losing precision", x=x
+        )
     return x.to(dtype)
 
 
@@ -182,14 +188,16 @@ def norm_samples() -> Iterator[Sample]:
 
 
 @composite(norm_samples, spaces=("linalg",), out=True)
-def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Tensor:
+def norm(
+    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Dtype | None = None
+) -> Tensor:
     """A matrix norm when `ord` is given and two dimensions are meant, else a vector norm."""
     check_tensor("linalg.norm", A, "A")
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     rank = A._data.ndim
     several = dim is not None and not isinstance(dim, NUMBERS)
-    if dim is None and rank not in (1, 2) or several and len(dim) not in (1, 2):
+    if (dim is None and rank not in (1, 2)) or (several and len(dim) not in (1, 2)):
         rule = "with ord, expected a vector or a matrix, or one or two dimensions"
         raise error(RuntimeError, "linalg.norm", rule, A=A, dim=dim)
     if (dim is None and rank == 2) or (several and len(dim) == 2):
@@ -272,7 +280,9 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Scales every slice along `dim` whose p-norm is larger than `maxnorm` down to it."""
     check_tensor("renorm", input)
     if p <= 0 or maxnorm < 0:
-        raise error(RuntimeError, "renorm", "expected a positive p and a maxnorm of at least 0", p=p, maxnorm=maxnorm)
+        raise error(
+            RuntimeError, "renorm", "expected a positive p and a maxnorm of at least 0", p=p, maxnorm=maxnorm
+        )
     rank = input._data.ndim
     if rank < 2:
         raise error(RuntimeError, "renorm", "input needs at least 2 dimensions", input=input)

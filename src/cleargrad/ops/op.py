@@ -6,7 +6,6 @@ of a vjp's signature (its parameter names are what is saved), and the registry. 
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any
 
 from cleargrad.autograd.node import Node
 from cleargrad.autograd.plan import UNTRACED, Plan, Step
-from cleargrad.codegen.expr import Expr
+from cleargrad.codegen.expr import Expr, parameters
 
 NO_GRAD = "NO_GRAD"  # written as a vjp: the op has no gradient
 OPAQUE = "OPAQUE"  # written as a lowering: the compiler calls `run`, it cannot look inside
@@ -78,22 +77,15 @@ def position_of(op: Op, name: str, operands: int) -> Iterable[int]:
 def vjp_signature(op: Op, vjp: Callable) -> tuple[tuple[str, ...], tuple[str, ...], tuple]:
     """The values, attributes and operand shapes a vjp asks for by the names of its parameters.
 
-    Positional: operands, `out`, or `*rest` for the operands behind run's own star. Keyword-only: attributes, or `x_shape` for the
-    shape of operand x, which the graph knows without saving x.
+    Positional: operands, `out`, or `*rest` for the operands behind run's own star. Keyword-only: attributes, or
+    `x_shape` for the shape of operand x, which the graph knows without saving x.
     """
-    names, attrs, shapes = [], [], []
-    parameters = list(inspect.signature(vjp).parameters.values())
-    for parameter in parameters[1:]:
-        operand = parameter.name.removesuffix("_shape")
-        if parameter.kind is parameter.KEYWORD_ONLY and operand != parameter.name and operand in op.tensors:
-            shapes.append((parameter.name, op.tensors.index(operand)))
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            attrs.append(parameter.name)
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            names.append("*")
-        else:
-            names.append(parameter.name)
-    return tuple(names), tuple(attrs), tuple(shapes)
+    positional, keywords, star = parameters(vjp)
+    names = (*positional[1:], "*") if star else positional[1:]
+    operands = {name: name.removesuffix("_shape") for name in keywords if name.endswith("_shape")}
+    shapes = tuple((name, op.tensors.index(x)) for name, x in operands.items() if x in op.tensors)
+    known = {name for name, _ in shapes}
+    return names, tuple(name for name in keywords if name not in known), shapes
 
 
 def check_vjp(op: Op) -> None:
@@ -114,22 +106,9 @@ def check_vjp(op: Op) -> None:
             raise TypeError(f"{op.name}: the vjp asks for the attributes {unknown}, the op has {op.attrs}")
 
 
-def operands_of(run: Callable) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-    """Operands are run's positional parameters, attributes its keyword-only ones."""
-    tensors, attrs, variadic = [], [], False
-    for parameter in inspect.signature(run).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            attrs.append(parameter.name)
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            variadic = True
-        else:
-            tensors.append(parameter.name)
-    return tuple(tensors), tuple(attrs), variadic
-
-
 def node_class(name: str) -> type[Node]:
     """The class of an op's nodes, named as PyTorch names them: mul -> MulBackward0."""
-    if not name.endswith(("0", "1", "2", "3", "Slices")):
+    if not name.endswith(("0", "1", "2", "3", "CopySlices", "Backwards")):
         name = "".join(word[:1].upper() + word[1:] for word in name.split("_")) + "Backward0"
     return type(name, (Node,), {"__module__": "cleargrad.autograd", "__slots__": ()})
 

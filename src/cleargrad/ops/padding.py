@@ -119,18 +119,19 @@ def run_add_pad(g: np.ndarray, *, pads: Pads, mode: str) -> np.ndarray:
     """The adjoint of `run_read_pad`, the last dimension first."""
     total = widen(g)
     for axis, (before, after) in reversed(list(zip(range(-len(pads), 0), pads))):
-        total = add_back(np.moveaxis(total, axis, 0), before, after, mode)
-        total = np.moveaxis(total, 0, axis)
-    return np.ascontiguousarray(total).astype(g.dtype, copy=False)
+        total = add_back(total, axis, before, after, mode)
+    return total.astype(g.dtype, copy=False)
 
 
-def add_back(g: np.ndarray, before: int, after: int, mode: str) -> np.ndarray:
-    n = len(g) - before - after
-    inside = slice(max(before, 0), n + before + min(after, 0))
-    result = run_pad_constant(g[inside], pads=((max(-before, 0), max(-after, 0)), *((0, 0),) * (g.ndim - 1)), value=0)
+def add_back(g: np.ndarray, axis: int, before: int, after: int, mode: str) -> np.ndarray:
+    """Takes the padding of one axis off and adds it to the entries it was read from."""
+    length, behind = g.shape[axis], (slice(None),) * (-1 - axis)
+    n = length - before - after
+    result = run_pad_constant(g, pads=((-before, -after), *((0, 0),) * len(behind)), value=0)
+    outside = (*range(before), *range(length - max(after, 0), length))
     places = read_places(n, before, after, mode)
-    for place in (*range(inside.start), *range(inside.stop, len(g))):
-        result[places[place]] += g[place]
+    for place in outside:
+        result[..., places[place], *behind] += g[..., place, *behind]
     return result
 
 

@@ -1,4 +1,4 @@
-"""Tensors that are counted off: ranges, evenly spaced points, the identity matrix and the indices of triangles.
+"""Tensors that are counted off: ranges, evenly spaced points, the identity matrix, the indices of triangles.
 
 Read next: ops/legacy.py.
 """
@@ -110,10 +110,11 @@ def range_(
     requires_grad: bool = False,
 ) -> Tensor:
     """The numbers from `start` up to and with `end`; PyTorch has deprecated it in favour of arange."""
-    words = "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent"
-    warnings.warn(
-        words + " with Python's range builtin. Instead, use torch.arange", UserWarning, stacklevel=2
+    words = (
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange"
     )
+    warnings.warn(words, UserWarning, stacklevel=2)
     start, end, step = bounds_of(
         "range", (start, end, step) if end is not None else (0, start, step), *[None] * 3
     )
@@ -133,7 +134,7 @@ factory(range_)
 def points(start: Any, end: Any, steps: int, working: np.dtype) -> np.ndarray:
     """Evenly spaced points, counted from the nearer end, so that both ends are exact.
 
-    The step is rounded to the working type, but `start + step * k` is rounded only once, as PyTorch's kernel does.
+    The step is rounded to the working type, but `start + step * k` only once, as in PyTorch's kernel.
     """
     if steps == 1:
         return np.array([start], working)
@@ -171,6 +172,8 @@ def spaced(name: str, curve: Callable, words: str) -> Callable:
         imaginary = isinstance(start, complex) or isinstance(end, complex)
         default = dtypes.default_complex() if imaginary else dtypes.get_default_dtype()
         kind = working_dtype(name, dtype, out) or default
+        if kind.category < dtypes.FLOAT:
+            start, end = int(start), int(end)
         data = allocate(name, (int(steps),), np.empty, kind)
         data[...] = run_cast(curve(points(start, end, int(steps), working_type(kind)), base), dtype=kind)
         return finish(data, requires_grad, out)
@@ -181,10 +184,8 @@ def spaced(name: str, curve: Callable, words: str) -> Callable:
 
 
 def working_type(kind: dtypes.dtype) -> np.dtype:
-    """Integers are spaced in float64, narrow floats in float32, the rest in themselves."""
-    if kind.category < dtypes.FLOAT:
-        return np.dtype(np.float64)
-    return np.dtype(np.float32) if kind.numpy in dtypes.NARROW else kind.numpy
+    """Integers are spaced in float64, everything else in itself."""
+    return np.dtype(np.float64) if kind.category < dtypes.FLOAT else kind.numpy
 
 
 linspace = spaced("linspace", lambda x, base: x, "Evenly spaced points.")

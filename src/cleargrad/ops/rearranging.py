@@ -412,7 +412,7 @@ def meshgrid_samples() -> Iterator[Sample]:
 
 @composite(meshgrid_samples)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """The coordinates of a grid: tensor k varies along dimension k ("ij"), or with the first two swapped ("xy")."""
+    """The coordinates of a grid: tensor k varies along dimension k; "xy" swaps the first two dimensions."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     check_grid(tensors)

@@ -419,4 +419,6 @@ def norm(
     check_float("norm", input)
     if p == "nuc":
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    if isinstance(p, str) and p != "fro":
+        raise error(RuntimeError, "norm", f"order {p} is not supported", input=input)
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)

@@ -28,6 +28,12 @@ class Sample:
         return f"({', '.join(parts)})"
 
 
+class Conventional(Sample):
+    """Arguments at which PyTorch's gradient is a convention, not the derivative; it is compared with PyTorch's."""
+
+    __slots__ = ()
+
+
 class Fails(Sample):
     """Arguments that must raise `kind`, here and in PyTorch."""
 

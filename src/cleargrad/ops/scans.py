@@ -7,6 +7,7 @@ hᵢ = aᵢ hᵢ₋₁ + bᵢ, which needs no division. Read next: ops/sorting.p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.dtype import dtype as Dtype
-from cleargrad.core.shape import Spec, wrap_dim
+from cleargrad.core.shape import Spec, wrap_dim, wrap_dims
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops import return_types
@@ -32,15 +33,15 @@ def checked_dim(op: str, input: Tensor, dim: Any) -> int:
 
 
 def line_of(x: np.ndarray, dim: int, reverse: bool = False) -> np.ndarray:
-    """The array with dimension `dim` last, and read backwards when asked; 0-d counts as one element."""
-    line = np.moveaxis(x, dim, -1) if x.ndim else x.reshape(1)
+    """The array with `dim` and the last dimension swapped, backwards when asked; 0-d is one element."""
+    line = x.swapaxes(dim, -1) if x.ndim else x.reshape(1)
     return line[..., ::-1] if reverse else line
 
 
 def from_line(line: np.ndarray, shape: tuple[int, ...], dim: int, reverse: bool = False) -> np.ndarray:
     """Undoes `line_of`."""
     line = line[..., ::-1] if reverse else line
-    return np.ascontiguousarray(np.moveaxis(line, -1, dim)) if shape else line.reshape(())
+    return np.ascontiguousarray(line.swapaxes(-1, dim)) if shape else line.reshape(())
 
 
 def same_spec(x: Tensor, **attrs: Any) -> Spec:
@@ -113,15 +114,30 @@ def sum_dtype(kind: Dtype) -> Dtype:
     return dtypes.int64 if kind.category < dtypes.FLOAT else kind
 
 
+def scanned(ufunc: np.ufunc, x: np.ndarray, dim: int, reverse: bool = False) -> np.ndarray:
+    """ufunc.accumulate, but by whole rows where they are long: NumPy would go down each column alone."""
+    if not x.ndim:
+        return x.copy()
+    source = x[(slice(None),) * dim + (slice(None, None, -1),)] if reverse else x
+    columns = math.prod(x.shape[dim + 1 :])
+    if columns < 16:
+        result = ufunc.accumulate(source, axis=dim)
+    else:
+        result = source.copy()
+        rows = result.swapaxes(0, dim)
+        for step in range(1, len(rows)):
+            ufunc(rows[step - 1], rows[step], out=rows[step])
+    return result[(slice(None),) * dim + (slice(None, None, -1),)] if reverse else result
+
+
 def accumulate(ufunc: np.ufunc) -> Callable:
     """A scan by a ufunc; as in PyTorch, integers run in int64 and float32 in float64."""
 
     def run(x: np.ndarray, *, dim: int, reverse: bool) -> np.ndarray:
         target = sum_dtype(OF_NUMPY[x.dtype]).numpy
         working = F64 if target is F32 else F32 if target in NARROW else target
-        line = line_of(x, dim, reverse)
-        result = ufunc.accumulate(line.astype(working, copy=False), axis=-1)
-        return from_line(result, x.shape, dim, reverse).astype(target, copy=False)
+        result = scanned(ufunc, x.astype(working, copy=False), dim, reverse)
+        return result.astype(target, order="C", copy=False)
 
     return run
 
@@ -192,8 +208,7 @@ def logcumsumexp_spec(x: Tensor, *, dim: int) -> Spec:
 
 
 def run_logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
-    result = np.logaddexp.accumulate(line_of(in_float32(x), dim), axis=-1)
-    return from_line(result, x.shape, dim).astype(x.dtype, copy=False)
+    return scanned(np.logaddexp, in_float32(x), dim).astype(x.dtype, copy=False)
 
 
 def logcumsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, *, dim: int) -> Tensor:
@@ -224,12 +239,14 @@ def running_extreme(name: str, ufunc: np.ufunc) -> Callable:
     """The largest or smallest so far, and its index: the latest among equals, as in PyTorch."""
 
     def run(x: np.ndarray, *, dim: int) -> tuple[np.ndarray, np.ndarray]:
-        line = line_of(in_float32(x), dim)
-        values = ufunc.accumulate(line, axis=-1)
-        reached = (line == values) | (line != line)
-        places = np.where(reached, np.arange(line.shape[-1]), 0)
-        indices = np.maximum.accumulate(places, axis=-1)
-        return from_line(values, x.shape, dim).astype(x.dtype, copy=False), from_line(indices, x.shape, dim)
+        if not x.ndim:
+            return x.copy(), np.zeros((), np.int64)
+        work = in_float32(x)
+        values = scanned(ufunc, work, dim)
+        reached = (work == values) | (work != work)
+        places = np.arange(x.shape[dim]).reshape(-1, *[1] * (x.ndim - dim - 1))
+        indices = scanned(np.maximum, np.where(reached, places, 0), dim)
+        return values.astype(x.dtype, copy=False), indices
 
     return opaque(
         name,
@@ -319,6 +336,8 @@ def trapezoids(op: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int)
     if x is None:
         return before + behind, (1 if dx is None else dx) / 2, axis
     if x._data.ndim == 1:
+        if x._data.shape[0] != y._data.shape[axis]:
+            raise error(RuntimeError, op, "there must be one x value for each sample point", y=y, x=x)
         left, right = neighbours(x.reshape(-1, *[1] * (y._data.ndim - axis - 1)), 0)
     else:
         left, right = neighbours(x, checked_dim(op, x, dim))
@@ -339,3 +358,55 @@ def cumulative_trapezoid(
     """The running integral by the trapezoidal rule."""
     areas, factor, axis = trapezoids("cumulative_trapezoid", y, x, dx, dim)
     return areas.cumsum(axis) * factor
+
+
+def gradient_samples() -> Iterator[Sample]:
+    yield Sample(real(5))
+    yield Sample(real(3, 4), spacing=0.5, dim=1)
+    yield Sample(real(4, 5), spacing=[2.0, 0.5], edge_order=2)
+    yield Sample(real(4), spacing=[np.array([0.0, 1.0, 3.0, 4.0])])
+    yield Sample(real(4, 2), spacing=[np.array([0.0, 1.0, 3.0, 4.0])], dim=0, edge_order=2)
+    yield Fails(RuntimeError, real(1))
+    yield Fails(RuntimeError, real(4), edge_order=3)
+    yield Fails(RuntimeError, real(4, 4), spacing=[1.0, 2.0], dim=0)
+
+
+@composite(gradient_samples)
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: int | tuple[int, ...] | None = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """The slopes of samples of a function along each dimension; central inside, one-sided at the edges."""
+    check_tensor("gradient", input)
+    dims = wrap_dims("gradient", dim, input._data.ndim)
+    spacing = 1 if spacing is None else spacing
+    spacings = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    if edge_order not in (1, 2) or len(spacings) != len(dims):
+        rule = "edge_order must be 1 or 2, and spacing one number or one number or tensor per dimension"
+        raise error(RuntimeError, "gradient", rule, edge_order=edge_order, spacing=spacing, dim=dims)
+    if any(input._data.shape[axis] <= edge_order for axis in dims):
+        rule = f"each dimension must have at least edge_order + 1 = {edge_order + 1} elements"
+        raise error(RuntimeError, "gradient", rule, input=input)
+    return tuple(slope(input, axis, step, edge_order) for axis, step in zip(dims, spacings, strict=True))
+
+
+def slope(f: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
+    """The parabola through three neighbours gives the slope in the middle, and at the edges for order 2."""
+    from cleargrad.ops.joining import cat
+
+    size = f._data.shape[dim]
+    if isinstance(spacing, Tensor) and spacing._data.ndim:
+        step = spacing.diff().reshape(-1, *[1] * (f._data.ndim - dim - 1))
+    else:
+        step = f.new_ones(size - 1, *[1] * (f._data.ndim - dim - 1)) * spacing
+    rise = f.diff(dim=dim) / step  # the slopes between neighbours
+
+    def at(x: Tensor, axis: int, start: int, length: int) -> Tensor:
+        return x.narrow(axis, start if start >= 0 else x._data.shape[axis] + start, length)
+
+    before, behind = at(step, 0, 0, size - 2), at(step, 0, 1, size - 2)
+    inside = (behind * at(rise, dim, 0, size - 2) + before * at(rise, dim, 1, size - 2)) / (before + behind)
+    first, last = at(rise, dim, 0, 1), at(rise, dim, -1, 1)
+    if edge_order == 2:
+        first = 2 * first - at(inside, dim, 0, 1)
+        last = 2 * last - at(inside, dim, -1, 1)
+    return cat([first, inside, last], dim)

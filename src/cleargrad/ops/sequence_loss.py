@@ -1,7 +1,8 @@
 """ctc_loss: the probability that a sequence of predictions spells a target, over every way to stretch it.
 
 The target with blanks between and around its labels has L = 2·S + 1 states; scores of states run forward and
-backward over time in log space, for the whole batch at once. Shapes: T times, N sequences, C classes, L states.
+backward over time in log space, for the whole batch at once. Shapes: T times, N sequences, C classes, L
+states.
 Read next: ops/normalization.py.
 """
 
@@ -19,7 +20,7 @@ from cleargrad.errors import error
 from cleargrad.ops import creation
 from cleargrad.ops.declare import face, opaque
 from cleargrad.ops.loss import chosen_reduction
-from cleargrad.ops.samples import Fails, Sample, real
+from cleargrad.ops.samples import Conventional, Fails, Sample, real
 from cleargrad.ops.views import check_tensor
 
 IMPOSSIBLE = -np.inf
@@ -48,36 +49,49 @@ def states_of(targets: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def emissions(log_probs: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """The score of being in each state at each time (T, N, L), in float64: long sums of logarithms follow."""
+    """The score of being in each state at each time (T, N, L)."""
     rows = np.arange(states.shape[0])[:, None]
-    return log_probs[:, rows, states].astype(np.float64)
+    return log_probs[:, rows, states]
+
+
+def joined(stay: np.ndarray, step: np.ndarray, skip: np.ndarray) -> np.ndarray:
+    """log(exp(stay) + exp(step) + exp(skip)), where all three may be impossible."""
+    peak = np.maximum(np.maximum(stay, step), skip)
+    peak[peak == IMPOSSIBLE] = 0
+    return np.log(np.exp(stay - peak) + np.exp(step - peak) + np.exp(skip - peak)) + peak
+
+
+def shifted(scores: np.ndarray, by: int) -> np.ndarray:
+    """Scores moved by some states, with impossible ones behind them."""
+    result = np.full_like(scores, IMPOSSIBLE)
+    if by > 0:
+        result[:, by:] = scores[:, :-by]
+    else:
+        result[:, :by] = scores[:, -by:]
+    return result
 
 
 def forward_scores(emit: np.ndarray, skips: np.ndarray) -> np.ndarray:
-    """log Σ of all ways to be in a state at a time, that time's emission included."""
+    """log Σ of all ways from the start to a state at a time, both ends included."""
     scores = np.full_like(emit, IMPOSSIBLE)
     scores[0, :, :2] = emit[0, :, :2]
     for time in range(1, len(emit)):
-        before, now = scores[time - 1], scores[time]
-        now[...] = before
-        now[:, 1:] = np.logaddexp(now[:, 1:], before[:, :-1])
-        now[:, 2:] = np.logaddexp(now[:, 2:], np.where(skips[:, 2:], before[:, :-2], IMPOSSIBLE))
-        now += emit[time]
+        before = scores[time - 1]
+        skipping = np.where(skips, shifted(before, 2), IMPOSSIBLE)
+        scores[time] = joined(before, shifted(before, 1), skipping) + emit[time]
     return scores
 
 
 def backward_scores(emit: np.ndarray, skips: np.ndarray, times: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """log Σ of all ways from a state at a time to an end at the last time, that time's emission left out."""
+    """log Σ of all ways from a state at a time to an end at the last time, both ends included."""
     scores = np.full_like(emit, IMPOSSIBLE)
-    finished = np.where(ends, 0, IMPOSSIBLE)
     for time in range(len(emit) - 1, -1, -1):
-        now = scores[time]
         if time + 1 < len(emit):
-            after = scores[time + 1] + emit[time + 1]
-            now[...] = after
-            now[:, :-1] = np.logaddexp(now[:, :-1], after[:, 1:])
-            now[:, :-2] = np.logaddexp(now[:, :-2], np.where(skips[:, 2:], after[:, 2:], IMPOSSIBLE))
-        now[times - 1 == time] = finished[times - 1 == time]
+            after = scores[time + 1]
+            skipping = shifted(np.where(skips, after, IMPOSSIBLE), -2)
+            scores[time] = joined(after, shifted(after, -1), skipping) + emit[time]
+        starting = times - 1 == time
+        scores[time, starting] = np.where(ends, emit[time], IMPOSSIBLE)[starting]
     return scores
 
 
@@ -132,7 +146,8 @@ def run_ctc_adjoint(
     emit, ends = emissions(log_probs, states), end_states(states, target_lengths)
     scores = forward_scores(emit, skips)
     total = log_likelihood(scores, input_lengths, ends)
-    passing = np.exp(scores + backward_scores(emit, skips, input_lengths, ends) - total[:, None])
+    onward = backward_scores(emit, skips, input_lengths, ends)
+    passing = np.exp(scores + onward - total[:, None] - emit)
     result = np.exp(log_probs)
     rows = np.arange(len(states))
     for state in range(states.shape[1]):  # one at a time, since several states share a class
@@ -195,7 +210,7 @@ def no_second_derivative(g: Tensor) -> Tensor:
 def ctc_backward_samples() -> Iterator[Sample]:
     log_probs, targets = real(6, 2, 4, low=-3, high=-0.1), np.array([[1, 2, 2], [3, 1, 0]])
     lengths = np.array([6, 5]), np.array([3, 2])
-    yield Sample(real(2, seed=1), log_probs, targets, *lengths, blank=0, zero_infinity=False)
+    yield Conventional(real(2, seed=1), log_probs, targets, *lengths, blank=0, zero_infinity=False)
 
 
 ctc_backward = opaque(
@@ -228,10 +243,10 @@ def ctc_samples() -> Iterator[Sample]:
     log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
     targets = np.array([[1, 2, 2], [3, 1, 0]])
     for reduction in ("mean", "sum", "none"):
-        yield Sample(log_probs, targets, (6, 5), (3, 2), reduction=reduction)
-    yield Sample(log_probs, np.array([1, 2, 2, 3, 1]), np.array([6, 4]), np.array([3, 2]))
-    yield Sample(log_probs[:, 0], np.array([1, 3]), (6,), (2,), 2)
-    yield Sample(log_probs, targets, (2, 6), (3, 2), zero_infinity=True)
+        yield Conventional(log_probs, targets, (6, 5), (3, 2), reduction=reduction)
+    yield Conventional(log_probs, np.array([1, 2, 2, 3, 1]), np.array([6, 4]), np.array([3, 2]))
+    yield Conventional(log_probs[:, 0], np.array([1, 3]), (6,), (2,), 2)
+    yield Conventional(log_probs, targets, (2, 6), (3, 2), zero_infinity=True)
     yield Fails(RuntimeError, log_probs, targets, (7, 5), (3, 2))
     yield Fails(RuntimeError, log_probs, targets, (6, 5), (3, 2), blank=4)
     yield Fails(RuntimeError, log_probs, targets, (6,), (3, 2))

@@ -20,15 +20,13 @@ from cleargrad.ops.declare import F32, composite, face, opaque
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
-BLAS_LENGTH = 4096  # up to here a sum by dot product is as exact as the sum of float32 needs to be
+SHORT_ROW = 4096  # longer rows are summed pairwise, which is more exact
 
 
 def sum_along(x: np.ndarray, dim: int) -> np.ndarray:
-    """The sum along a dimension, kept; rows in a piece are summed by BLAS, which is several times faster."""
-    length = x.shape[dim]
-    if dim == x.ndim - 1 and x.flags.c_contiguous and 0 < length <= BLAS_LENGTH:
-        rows = x.reshape(-1, length)
-        return rows.dot(np.ones(length, x.dtype)).reshape(*x.shape[:-1], 1)
+    """The sum along a dimension, kept; for rows of memory einsum's loop beats reduce several times."""
+    if dim == x.ndim - 1 and x.flags.c_contiguous and x.shape[dim] <= SHORT_ROW:
+        return np.einsum("...i->...", x)[..., None]
     return np.add.reduce(x, axis=dim, keepdims=True)
 
 
@@ -216,7 +214,7 @@ def gumbel_samples() -> Iterator[Sample]:
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """A draw from softmax(logits) with a gradient; with `hard`, a one-hot value that has the soft gradient."""
+    """A draw from softmax(logits) with a gradient; with `hard`, a one-hot value with the soft gradient."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     noise = -logits.new_empty(logits._data.shape).exponential_().log()

@@ -154,6 +154,8 @@ def topk(
 ) -> return_types.topk:
     """The k largest (or smallest) elements along a dimension, in order, and their indices."""
     axis = checked_dim("topk", input, dim)
+    if not input._data.ndim:
+        k = max(k, 1)  # PyTorch gives the number back for k = 0 too
     return return_types.topk(topk_op(input, k=k, dim=axis, largest=largest))
 
 
@@ -200,7 +202,10 @@ def as_rows(x: np.ndarray, dim: int | None) -> np.ndarray:
     """What is compared, one per row: elements, or parts along `dim`."""
     if dim is None:
         return x.reshape(-1, 1)
-    return np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
+    if x.size == 0 and x.shape[dim]:
+        rule = "there are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        raise error(RuntimeError, "unique", rule, input=x)
+    return np.moveaxis(x, dim, 0).reshape(x.shape[dim], x.size // max(x.shape[dim], 1))
 
 
 def from_rows(x: np.ndarray, rows: np.ndarray, dim: int | None) -> np.ndarray:
@@ -309,11 +314,12 @@ def run_search(
     edges, values = in_float32(as_type(edges, common)), in_float32(as_type(values, common))
     side = "right" if right else "left"
     if edges.ndim == 1:
-        return np.asarray(np.searchsorted(edges, values, side)).astype(dtype.numpy)
-    result = np.empty(values.shape, dtype.numpy)
-    for row in np.ndindex(edges.shape[:-1]):
-        result[row] = np.searchsorted(edges[row], values[row], side)
-    return result
+        places = np.searchsorted(edges, values, side)
+    else:
+        places = np.empty(values.shape, np.int64)
+        for row in np.ndindex(edges.shape[:-1]):
+            places[row] = np.searchsorted(edges[row], values[row], side)
+    return np.where(values == values, places, edges.shape[-1]).astype(dtype.numpy)  # NaN belongs at the end
 
 
 def search_samples() -> Iterator[Sample]:

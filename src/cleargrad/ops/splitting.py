@@ -7,7 +7,7 @@ gradients are recorded, except those of tensor_split, which are single slices. R
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ def split_by_sizes(door: Callable, input: Tensor, sizes: Sequence[int], dim: int
     dim, total = extent_along(op, input, dim)
     sizes = tuple(as_index(op, size) for size in sizes)
     if sum(sizes) != total or any(size < 0 for size in sizes):
-        rule = f"expects split_sizes to be non-negative and to sum exactly to {total} (the size of dimension {dim})"
+        rule = f"expects non-negative split_sizes that sum exactly to {total}, the size of dimension {dim}"
         raise error(RuntimeError, op, rule, split_sizes=sizes)
     return door(input, sizes=sizes, dim=dim) if sizes else ()
 
@@ -112,7 +112,7 @@ def split_by_sizes(door: Callable, input: Tensor, sizes: Sequence[int], dim: int
 @face(split_even, method=True)
 def split(
     tensor: Tensor,
-    split_size_or_sections: int | Sequence[int] = None,
+    split_size_or_sections: int | Sequence[int] | None = None,
     dim: int = 0,
     *,
     split_size: Any = None,
@@ -217,7 +217,7 @@ def tensor_split_samples() -> Iterator[Sample]:
 @composite(tensor_split_samples, method=True)
 def tensor_split(
     input: Tensor,
-    indices_or_sections: int | Sequence[int] | Tensor = None,
+    indices_or_sections: int | Sequence[int] | Tensor | None = None,
     dim: int = 0,
     *,
     sections: int | None = None,
@@ -237,7 +237,7 @@ def tensor_split(
     edges = [0, *ends, total]
     return tuple(
         index_slice(input, index=along(dim, slice(*slice(start, stop).indices(total))))
-        for start, stop in zip(edges, edges[1:], strict=False)
+        for start, stop in pairwise(edges)
     )
 
 
@@ -261,7 +261,7 @@ def split_at(name: str, least: int, dim_of: Callable[[int], int], words: str) ->
 
     def split_here(
         input: Tensor,
-        indices_or_sections: int | Sequence[int] = None,
+        indices_or_sections: int | Sequence[int] | None = None,
         *,
         sections: Any = None,
         indices: Any = None,

@@ -53,7 +53,7 @@ def squared_spread(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, correctio
     size = extent_of(x.shape, dim)
     with np.errstate(divide="ignore", invalid="ignore"):
         away = work - np.divide(add_up(work, dim, True), size)
-        squares = np.square(away) if work.dtype.kind == "f" else np.square(np.abs(away))
+        squares = (away * away.conj()).real
         return np.divide(add_up(squares, dim, keepdim), max(size - correction, 0))
 
 
@@ -221,13 +221,18 @@ def median_of_all(name: str, choose: Callable) -> Callable:
             return np.asarray(np.nan).astype(x.dtype)
         return line[choose(in_float32(line), 0)]
 
+    def spec(x: Tensor) -> Spec:
+        if x.dtype.category not in ORDERED:
+            raise error(NotImplementedError, name, f"not implemented for {x.dtype}", input=x)
+        return Spec((), x.dtype)
+
     def vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
         equal = x == out
         return g / equal.sum() * equal
 
     return opaque(
         name + "_all",
-        spec=lambda x: Spec((), x.dtype),
+        spec=spec,
         run=run,
         vjp=vjp,
         samples=lambda: iter([Sample(real(3, 4)), Sample(whole(5))]),

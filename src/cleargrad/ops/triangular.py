@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,15 @@ from cleargrad.errors import LinAlgError, error
 from cleargrad.ops import return_types
 from cleargrad.ops.declare import composite, opaque
 from cleargrad.ops.joining import cat
-from cleargrad.ops.linear_algebra import check_matrix, definite, guarded, identity, invertible, square_spec, with_info
+from cleargrad.ops.linear_algebra import (
+    check_matrix,
+    definite,
+    guarded,
+    identity,
+    invertible,
+    square_spec,
+    with_info,
+)
 from cleargrad.ops.matmul import adjoint
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Fails, Sample, real, whole
@@ -57,7 +64,9 @@ def triangular_spec(A: Tensor, B: Tensor, *, upper: bool, unitriangular: bool) -
     return Spec((*broadcast(op, a[:-2], b[:-2]), *b[-2:]), A.dtype)
 
 
-def triangular_vjp(g: Tensor, A: Tensor, out: Tensor, *, upper: bool, unitriangular: bool) -> tuple[Tensor, Tensor]:
+def triangular_vjp(
+    g: Tensor, A: Tensor, out: Tensor, *, upper: bool, unitriangular: bool
+) -> tuple[Tensor, Tensor]:
     gradient = triangular_op(adjoint(A), g, upper=not upper, unitriangular=unitriangular)
     full = -gradient @ adjoint(out)
     return full.triu(int(unitriangular)) if upper else full.tril(-int(unitriangular)), gradient
@@ -179,10 +188,39 @@ def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
     return cholesky_op(input, upper=upper, check=True)[0]
 
 
-@composite(lambda: iter([Sample(definite(3, 3)), Sample(definite(2, 3, 3), upper=True)]), spaces=("linalg",), out=True)
+@composite(
+    lambda: iter([Sample(definite(3, 3)), Sample(definite(2, 3, 3), upper=True)]),
+    spaces=("linalg",),
+    out=True,
+)
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple:
     """The factor, and for each matrix 0 or the order of the minor that is not positive."""
     return return_types.linalg_cholesky_ex(cholesky_op(A, upper=upper, check=check_errors))
+
+
+def run_cholesky_solve(B: np.ndarray, L: np.ndarray, *, upper: bool) -> np.ndarray:
+    """Two triangular systems: L·Y = B, then Lᴴ·X = Y."""
+    other = L.conj().swapaxes(-1, -2)
+    lower, higher = (other, L) if upper else (L, other)
+    Y = run_triangular(lower, B, upper=False, unitriangular=False)
+    return run_triangular(higher, Y, upper=True, unitriangular=False)
+
+
+def cholesky_solve_vjp(g: Tensor, L: Tensor, out: Tensor, *, upper: bool) -> tuple[Tensor, Tensor]:
+    """Through A = L·Lᴴ, as PyTorch does: also to the triangle of L that is zero and not read."""
+    gB = cholesky_solve_op(g, L, upper=upper)
+    gA = -gB @ adjoint(out)
+    both = gA + adjoint(gA)
+    return gB, L @ both if upper else both @ L
+
+
+cholesky_solve_op = opaque(
+    "cholesky_solve",
+    spec=lambda B, L, *, upper: triangular_spec(L, B, upper=upper, unitriangular=False),
+    run=run_cholesky_solve,
+    vjp=cholesky_solve_vjp,
+    samples=lambda: iter([Sample(real(3, 2), np.tril(invertible(3, 3)), upper=False)]),
+)
 
 
 def cholesky_solve_samples() -> Iterator[Sample]:
@@ -194,10 +232,7 @@ def cholesky_solve_samples() -> Iterator[Sample]:
 @composite(cholesky_solve_samples, method=True, out=True)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with A·X = B, from the Cholesky factor L of A."""
-    lower = adjoint(L) if upper else L
-    return triangular_op(
-        adjoint(lower), triangular_op(lower, B, upper=False, unitriangular=False), upper=True, unitriangular=False
-    )
+    return cholesky_solve_op(B, L, upper=upper)
 
 
 def cholesky_inverse_samples() -> Iterator[Sample]:
@@ -223,7 +258,7 @@ def magnitude(x: np.ndarray) -> np.ndarray:
 
 
 def eliminate(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gauss's elimination with row pivoting: both factors in one matrix, pivots and the first zero pivot from one."""
+    """Gauss's elimination with row swaps: both factors in one matrix, the swaps, and the first zero pivot."""
     m, n = A.shape[-2:]
     batch, steps = A.shape[:-2], min(m, n)
     LU = A.reshape(count(batch), m, n).copy()
@@ -283,7 +318,7 @@ def run_lu(A: np.ndarray, *, check: bool) -> tuple:
 
 
 def lu_vjp(g: list, out0: Tensor, out1: Tensor) -> Tensor:
-    """P L⁻ᴴ [tril(Lᴴ gL) + triu(gU Uᴴ)] U⁻ᴴ for the leading square block; beyond it one factor is constant."""
+    """P L⁻ᴴ [tril(Lᴴ gL) + triu(gU Uᴴ)] U⁻ᴴ for the leading square block; beyond it one factor is fixed."""
     m, n = out0._data.shape[-2:]
     k = min(m, n)
     L, U = lower_of(out0), out0.triu()[..., :k, :]
@@ -305,7 +340,9 @@ lu_op = opaque(
     spec=lu_spec,
     run=run_lu,
     vjp=lu_vjp,
-    samples=lambda: iter([Sample(real(3, 3), check=True), Sample(real(2, 4, 2), check=False), Sample(real(2, 4), check=False)]),
+    samples=lambda: iter(
+        [Sample(real(3, 3), check=True), Sample(real(2, 4, 2), check=False), Sample(real(2, 4), check=False)]
+    ),
     outputs=3,
 )
 
@@ -364,11 +401,15 @@ def unpack_samples() -> Iterator[Sample]:
 
 
 @composite(unpack_samples, out=True)
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> tuple:
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple:
     """P, L, U from the compact form; what is not asked for is empty."""
     P, L, U = unpacked(LU_data, LU_pivots)
     empty = LU_data.new_empty((0,))
-    return return_types.lu_unpack((P if unpack_pivots else empty, *((L, U) if unpack_data else (empty, empty))))
+    return return_types.lu_unpack(
+        (P if unpack_pivots else empty, *((L, U) if unpack_data else (empty, empty)))
+    )
 
 
 def lu_solve_samples() -> Iterator[Sample]:
@@ -397,7 +438,9 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     return solve_factored(LU, pivots, B, left, adjoint)
 
 
-@composite(lambda: iter([Sample(real(3, 2), invertible(3, 3), np.array([2, 3, 3], np.int32))]), method=True, out=True)
+@composite(
+    lambda: iter([Sample(real(3, 2), invertible(3, 3), np.array([2, 3, 3], np.int32))]), method=True, out=True
+)
 def lu_solve_(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """The older form of linalg.lu_solve."""
     return solve_factored(LU_data, LU_pivots, input, True, False)

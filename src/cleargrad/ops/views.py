@@ -1,7 +1,7 @@
 """Views: ops whose result shares memory with their operand.
 
-Reshaping, size-one dimensions, broadcasting and parts along dimensions. Each `run` is the NumPy view itself; the
-vjps are written out for the reader although they could be derived. Read next: ops/dimensions.py.
+Reshaping, size-one dimensions, broadcasting and parts along dimensions. Each `run` is the NumPy view itself;
+the vjps are written out for the reader although they could be derived. Read next: ops/dimensions.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.autograd.node import Node, edge_of
 from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.dtype import float32
-from cleargrad.core.mode import SPECIAL, mode
+from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import (
     Spec,
     as_index,
@@ -121,7 +121,9 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         check_tensor("reshape", input)
         shape = infer_size("reshape", sizes_of(shape), input._data.size)
         result = input._data.reshape(shape)
-    how = mode.how
+    if result.shape != shape and -1 not in shape:
+        infer_size("reshape", shape, data.size)  # raises: NumPy takes any negative size for -1
+    how = gate.how or mode.how
     base = result.base
     if how == SPECIAL or (base is not data and (base is None or base is not data.base)):
         return reshape_slowly(input, result.shape, data)
@@ -176,8 +178,18 @@ def view_(input: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = No
         dtype = sizes[0]
     if dtype is not None:
         return reinterpret(input if edge_of(input) is None else input.detach(), dtype=dtype)
-    shape = sizes_of(sizes or (size,))
-    return view_as_shape(input, shape=infer_size("view", shape, input._data.size))
+    shape = sizes if sizes and type(sizes[0]) is int else sizes_of(sizes or (size,))
+    try:
+        result = run_view(input._data, shape=shape)
+    except (ValueError, TypeError, AttributeError):
+        check_tensor("view", input)
+        result = run_view(input._data, shape=infer_size("view", sizes_of(shape), input._data.size))
+    if result.shape != shape and -1 not in shape:
+        infer_size("view", shape, result.size)  # raises: NumPy takes any negative size for -1
+    how = gate.how or mode.how
+    if how == SPECIAL:
+        return view_as_shape(input, shape=result.shape)
+    return link_view(result, input, how, _view_node, _view_plan, None)
 
 
 def run_reinterpret(x: np.ndarray, *, dtype: Dtype) -> np.ndarray:
@@ -363,7 +375,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(expand(tensor, shape) for tensor in tensors)
 
 
-# Parts along dimensions --------------------------------------------------------------------------------------
+# Parts along dimensions ------------------------------------------------------------------------------------
 #
 # Selecting, slicing and new axes are all NumPy's basic indexing; `index` is a tuple that ends with Ellipsis,
 # so that the result is always an array. They are three ops only because PyTorch prints three names.

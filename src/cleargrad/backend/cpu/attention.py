@@ -1,9 +1,8 @@
 """Attention on arrays, without ever holding all scores: softmax(q kᵀ · scale + mask) v, and its gradient.
 
-Arrays are (heads, rows, width), where heads counts everything before the last two dimensions. Work goes through
-in blocks of scores that fit the cache: many heads at once when they are small, some rows of one head when it
-is large. What the gradient needs beside the result is the logarithm of each row's sum of exponentials.
-Read next: ops/attention.py.
+Arrays are (heads, rows, width), where heads counts everything before the last two dimensions. Work goes
+through in blocks of scores that fit the cache: many heads at once when they are small, some rows of one head
+when it is large. Beside the result the gradient needs each row's highest score and sum of exponentials. Read next: ops/attention.py.
 """
 
 from __future__ import annotations
@@ -56,48 +55,41 @@ def scores_of(q: Array, k: Array, mask: Array | None, scale: float, part: Part) 
 
 def attend(
     q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool
-) -> tuple[Array, Array]:
-    """The result, and the logarithms of the rows' sums; a row that sees nothing gives zero."""
+) -> tuple[Array, Array, Array]:
+    """The result, each row's highest score and sum of exponentials; rows that see nothing give zero."""
     out = np.zeros((*q.shape[:2], v.shape[2]), q.dtype)
-    logs = np.empty(q.shape[:2], q.dtype)
+    peaks, totals = np.zeros((*q.shape[:2], 1), q.dtype), np.zeros((*q.shape[:2], 1), q.dtype)
     for part in parts(q, k, causal):
         scores = scores_of(q, k, mask, scale, part)
-        highest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-        highest[highest == -np.inf] = 0
-        scores -= highest
+        peak = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+        peak[peak == -np.inf] = 0
+        scores -= peak
         np.exp(scores, out=scores)
         total = (scores @ np.ones(scores.shape[-1], q.dtype))[..., None]
-        empty = total == 0
-        total[empty] = 1
+        total[total == 0] = np.inf  # divides to zero, here and in the gradient
         result = scores @ v[part.heads, part.keys]
         result /= total
-        out[part.heads, part.rows] = result
-        total[empty] = np.inf  # makes the gradient's weights zero as well
-        logs[part.heads, part.rows] = (highest + np.log(total))[..., 0]
-    return out, logs
+        for whole, piece in ((out, result), (peaks, peak), (totals, total)):
+            whole[part.heads, part.rows] = piece
+    return out, peaks, totals
 
 
 def attend_gradient(
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    out: Array,
-    logs: Array,
-    scale: float,
-    causal: bool,
-) -> tuple[Array, Array, Array]:
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, peaks: Array, totals: Array,
+    scale: float, causal: bool,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """The gradients of q, k and v.
 
-    With weights p and dp = g vᵀ, the gradient of the scores is p · (dp − rows' sum of g · out).
+    With weights p and dp = g vᵀ, the gradient of the scores is p · (dp − rows' sum of g · out). The weights
+    are exponentials over a row's total; here that total divides g instead, which is smaller.
     """
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    g = g / totals
     inner = np.vecdot(g, out)[..., None]
     for part in parts(q, k, causal):
         heads, rows, keys, _ = part
         weights = scores_of(q, k, mask, scale, part)
-        weights -= logs[heads, rows, None]
+        weights -= peaks[heads, rows]
         np.exp(weights, out=weights)
         grad = g[heads, rows]
         dv[heads, keys] += weights.swapaxes(1, 2) @ grad

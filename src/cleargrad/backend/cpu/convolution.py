@@ -35,9 +35,10 @@ def convolve(x, w, stride, padding, dilation, groups, bias=None) -> np.ndarray:
     targets = _by_group(out, groups)
     for block in _blocks(windows, len(size)):
         target = targets[block]
-        columns = _as_matrix(windows[block], target.shape[2:])
-        target[...] = (weights @ columns).reshape(target.shape)
-    _add_bias(out, bias)
+        product = weights @ _as_matrix(windows[block], target.shape[2:])
+        if bias is not None:  # here, where the product is still in cache
+            product += widen(bias).reshape(groups, -1, 1)
+        target[...] = product.reshape(target.shape)
     return out.astype(dtype, copy=False)
 
 
@@ -63,7 +64,8 @@ def convolve_input(g, w, input_size, stride, padding, dilation, groups, bias=Non
         window = windows[block]
         add_taps(window, columns.reshape(window.shape), len(size))
     out = np.ascontiguousarray(crop(padded, padding))
-    _add_bias(out, bias)
+    if bias is not None:
+        out += widen(bias).reshape(-1, *(1,) * len(size))
     return out.astype(dtype, copy=False)
 
 
@@ -81,11 +83,6 @@ def convolve_weight(g, x, kernel_size, stride, padding, dilation, groups) -> np.
         columns = _as_matrix(windows[block], source.shape[2:])
         total += _as_matrix(source, source.shape[2:]) @ columns.swapaxes(1, 2)
     return total.reshape(out_channels, windows.shape[1], *kernel_size).astype(dtype, copy=False)
-
-
-def _add_bias(out, bias) -> None:
-    if bias is not None:
-        out += widen(bias).reshape(-1, *(1,) * (out.ndim - 2))
 
 
 def output_size(size, kernel, stride, padding, dilation) -> tuple[int, ...]:
