@@ -46,6 +46,7 @@ CALLS = {
     "multinomial": lambda m: m.multinomial(m.arange(1.0, 9.0), 4),
     "multinomial with replacement": lambda m: m.ones(3, 5).multinomial(7, replacement=True),
     "poisson": lambda m: m.poisson(m.arange(0.0, 30.0)),
+    "binomial": lambda m: m.binomial(m.arange(60.0), m.linspace(0.0, 1.0, 60)),
     "normal_": lambda m: m.empty(20).normal_(1.0, 3.0),
     "normal_ on a transpose": lambda m: m.empty(4, 5).t().normal_(),
     "normal_ on a column": lambda m: m.zeros(20, 2)[:, 1].normal_(std=2.0),

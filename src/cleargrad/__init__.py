@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings as _warnings
+from math import e, inf, nan, pi
 
 from cleargrad import autograd
 from cleargrad.core import dtype as _dtypes
@@ -33,13 +34,13 @@ from cleargrad.core.tensor import Tensor
 # PyTorch never warns about overflow or division by zero; NumPy's warnings inside our ops say nothing new.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"cleargrad\.")
 
-from cleargrad import ops as _ops  # noqa: E402
+from cleargrad import ops as _ops
 
 _ops.load()
 
-from cleargrad import tensor as _tensor  # noqa: E402
-from cleargrad import interop as _interop  # noqa: E402
-from cleargrad.autograd.modes import (  # noqa: E402
+from cleargrad import tensor as _tensor
+from cleargrad import interop as _interop
+from cleargrad.autograd.modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -47,7 +48,7 @@ from cleargrad.autograd.modes import (  # noqa: E402
     no_grad,
     set_grad_enabled,
 )
-from cleargrad.ops.conversion import (  # noqa: E402
+from cleargrad.ops.conversion import (
     channels_last,
     channels_last_3d,
     contiguous_format,
@@ -56,8 +57,8 @@ from cleargrad.ops.conversion import (  # noqa: E402
     preserve_format,
     strided,
 )
-from cleargrad.printing import set_printoptions  # noqa: E402
-from cleargrad.random import (  # noqa: E402
+from cleargrad.printing import set_printoptions
+from cleargrad.random import (
     Generator,
     default_generator,
     get_rng_state,
@@ -72,4 +73,7 @@ globals().update(_ops.functions(""))
 globals().update(_dtypes.ALIASES)
 globals()["bool"] = _dtypes.bool_
 
-from cleargrad import linalg, nn, random, special  # noqa: E402
+from cleargrad import linalg, nn, random, special
+from cleargrad.ops import return_types
+
+__version__ = "0.1.0"

@@ -66,8 +66,8 @@ def test_values_and_adjoints(case, dtype):
 @pytest.mark.parametrize("case", CASES)
 def test_blocks_of_any_size_give_the_same_result(case, monkeypatch):
     x_shape, w_shape, *settings = case
-    for column_bytes in (1, 2000, 20000):
-        monkeypatch.setattr(convolution, "COLUMN_BYTES", column_bytes)
+    for block_bytes in (1, 2000, 20000):
+        monkeypatch.setattr(convolution, "BLOCK_BYTES", block_bytes)
         check_all_three(sample(x_shape), sample(w_shape, seed=1), settings, 1e-13)
 
 

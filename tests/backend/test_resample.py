@@ -131,7 +131,9 @@ def test_non_contiguous_and_empty_arguments():
         resample.grid_sample(x, *settings), resample.grid_sample(x.copy(), *settings)
     )
     assert interpolate(np.zeros((0, 3, 4, 4)), (6, 2), "cubic").shape == (0, 3, 6, 2)
-    empty = resample.grid_sample(np.zeros((0, 3, 4, 4)), np.zeros((0, 5, 6, 2)), (0, 0), "bilinear", "zeros", False)
+    empty = resample.grid_sample(
+        np.zeros((0, 3, 4, 4)), np.zeros((0, 5, 6, 2)), (0, 0), "bilinear", "zeros", False
+    )
     assert empty.shape == (0, 3, 5, 6)
 
 
@@ -180,7 +182,9 @@ def test_grid_sample_on_and_far_outside_the_edge():
             for align_corners in (False, True):
                 settings = (mode, padding_mode, align_corners)
                 expected = F.grid_sample(torch.tensor(x), torch.tensor(grid), *settings).numpy()
-                np.testing.assert_allclose(resample.grid_sample(x, grid, (0, 0), *settings), expected, atol=1e-5)
+                np.testing.assert_allclose(
+                    resample.grid_sample(x, grid, (0, 0), *settings), expected, atol=1e-5
+                )
 
 
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")

@@ -16,7 +16,14 @@ import torch
 import cleargrad as cg
 from cleargrad.ops.record import CaptureError, Recorder, replay
 
-SHAPES = {"(4, 3)": (4, 3), "(2, 3, 4)": (2, 3, 4), "(5,)": (5,), "()": (), "(0, 3)": (0, 3), "(2, 1, 3, 2)": (2, 1, 3, 2)}
+SHAPES = {
+    "(4, 3)": (4, 3),
+    "(2, 3, 4)": (2, 3, 4),
+    "(5,)": (5,),
+    "()": (),
+    "(0, 3)": (0, 3),
+    "(2, 1, 3, 2)": (2, 1, 3, 2),
+}
 
 ATOMS = [
     "0", "-1", "1", "7", "np.int64(1)", "np.int32(-1)", "T.tensor(1)", "T.tensor(-1, dtype=T.int32)", ":", "1:", ":-1", "::2",
@@ -87,7 +94,9 @@ def facts(module: Any, shape: tuple[int, ...], source: str) -> Any:
             tuple(result.shape),
             result.tolist(),
             # The stride of a dimension of size one means nothing.
-            [step for step, size in zip(result.stride(), result.shape, strict=True) if size > 1] if result.numel() else None,
+            [step for step, size in zip(result.stride(), result.shape, strict=True) if size > 1]
+            if result.numel()
+            else None,
             result.grad_fn.name(),
             shares(x, result),
             leaf.grad.tolist(),
@@ -151,7 +160,9 @@ def written(module: Any, shape: tuple[int, ...], source: str, make: Any, grad: b
         if grad:
             (x * module.tensor(np.arange(2.0, 2 + x.numel()).reshape(shape))).sum().backward()
             found.append(None if leaf.grad is None else leaf.grad.tolist())
-            found.append(value.grad.tolist() if isinstance(value, module.Tensor) and value.grad is not None else None)
+            found.append(
+                value.grad.tolist() if isinstance(value, module.Tensor) and value.grad is not None else None
+            )
         return found
 
     return outcome(put)
@@ -274,7 +285,15 @@ def write_place(x: Any, place: Any) -> Any:
         (read_place, (np.arange(48.0).reshape(2, 3, 4, 2), np.array(1))),
         (write_place, (np.arange(6.0).reshape(2, 3), np.array(1))),
     ],
-    ids=["mask", "partial mask", "second dimension", "masked_fill", "gather", "number in a tensor", "write there"],
+    ids=[
+        "mask",
+        "partial mask",
+        "second dimension",
+        "masked_fill",
+        "gather",
+        "number in a tensor",
+        "write there",
+    ],
 )
 def test_recorded_equals_eager(function: Any, arrays: tuple) -> None:
     expected = function(*[torch.from_numpy(array.copy()) for array in arrays]).tolist()
@@ -285,7 +304,9 @@ def test_recorded_equals_eager(function: Any, arrays: tuple) -> None:
 # Embeddings: gradients that are not derivatives, and the write in the forward --------------------------------------
 
 
-@pytest.mark.parametrize("options", [{"padding_idx": 1}, {"padding_idx": -1, "scale_grad_by_freq": True}, {"sparse": False}])
+@pytest.mark.parametrize(
+    "options", [{"padding_idx": 1}, {"padding_idx": -1, "scale_grad_by_freq": True}, {"sparse": False}]
+)
 @pytest.mark.parametrize("bag", [False, True])
 def test_embedding_gradient(options: dict, bag: bool) -> None:
     found = []

@@ -1,4 +1,4 @@
-"""What the matrix cannot see of activations, softmax and losses: in-place flags, draws, warnings, names, weights."""
+"""What the matrix cannot see of activations, softmax and losses: flags, draws, warnings, names, weights."""
 
 from __future__ import annotations
 

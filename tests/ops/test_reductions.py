@@ -1,4 +1,4 @@
-"""What the op matrix cannot see of reductions, scans and sorting: ties, NaN, empty lines, accuracy, printing."""
+"""What the op matrix cannot see of reductions, scans and sorting: ties, NaN, empty lines, accuracy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def both(expression: str) -> tuple:
         try:
             results.append(repr(eval(expression, {"torch": library, "nan": NAN, "inf": INF})))
         except Exception as failure:
-            results.append(type(failure))
+            # PyTorch is not consistent between these two; the second is a kind of the first.
+            kind = type(failure)
+            results.append(RuntimeError if kind is NotImplementedError else kind)
     return tuple(results)
 
 
@@ -73,7 +75,7 @@ def both(expression: str) -> tuple:
 )
 def test_like_pytorch(expression: str) -> None:
     ours, theirs = both(expression)
-    assert ours == theirs or (isinstance(ours, type) and issubclass(ours, theirs) or issubclass(theirs, ours))
+    assert ours == theirs
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,9 @@ def trace(formula: Callable[..., Expr]) -> tuple[Expr, tuple[str, ...]]:
 
 
 add, sub, mul, div = (primitive(name, 2) for name in ("add", "sub", "mul", "div"))
-power, fmod, remainder, floor_divide = (primitive(n, 2) for n in ("power", "fmod", "remainder", "floor_divide"))
+power, fmod, remainder, floor_divide = (
+    primitive(n, 2) for n in ("power", "fmod", "remainder", "floor_divide")
+)
 minimum, maximum, fmin, fmax = (primitive(name, 2) for name in ("minimum", "maximum", "fmin", "fmax"))
 atan2, hypot, copysign, nextafter = (primitive(n, 2) for n in ("atan2", "hypot", "copysign", "nextafter"))
 ldexp, gcd, lcm, logaddexp, logaddexp2 = (
@@ -173,7 +175,9 @@ exp, exp2, expm1, log, log2, log10, log1p = (
     primitive(name, 1) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")
 )
 sqrt, rsqrt, sigmoid = (primitive(name, 1) for name in ("sqrt", "rsqrt", "sigmoid"))
-sin, cos, tan, asin, acos, atan = (primitive(name, 1) for name in ("sin", "cos", "tan", "asin", "acos", "atan"))
+sin, cos, tan, asin, acos, atan = (
+    primitive(name, 1) for name in ("sin", "cos", "tan", "asin", "acos", "atan")
+)
 sinh, cosh, tanh, asinh, acosh, atanh = (
     primitive(name, 1) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
 )

@@ -24,6 +24,7 @@ FILES = (
     "random",
     "random_tensors",
     "masking",
+    "places",
     "indexing",
     "gathering",
     "scattering",

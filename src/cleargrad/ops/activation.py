@@ -14,6 +14,8 @@ from cleargrad.core.dtype import BOOL
 from cleargrad.core.shape import wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.ops import elementary
+from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import composite, elementwise, face
 from cleargrad.ops.rectifier import (
     BOTH,
@@ -64,7 +66,7 @@ def gelu_tanh_slope(x: expr.Expr) -> expr.Expr:
 
 
 def gelu_tanh_curvature(x: Tensor) -> Tensor:
-    tanh = (GELU_INNER * x * (1 + GELU_CUBIC * x * x)).tanh()
+    tanh = elementary.tanh(GELU_INNER * x * (1 + GELU_CUBIC * x * x))
     inner_slope = GELU_INNER * (1 + 3 * GELU_CUBIC * x * x)
     inner_curvature = 6 * GELU_INNER * GELU_CUBIC * x
     return (1 - tanh * tanh) * (
@@ -73,12 +75,12 @@ def gelu_tanh_curvature(x: Tensor) -> Tensor:
 
 
 def silu_curvature(x: Tensor) -> Tensor:
-    sigma = x.sigmoid()
+    sigma = elementary.sigmoid(x)
     return sigma * (1 - sigma) * (2 + x * (1 - 2 * sigma))
 
 
 gelu_backward = derivative(
-    "gelu_backward", gelu_slope, lambda x: DENSITY * (2 - x * x) * (-0.5 * x * x).exp()
+    "gelu_backward", gelu_slope, lambda x: DENSITY * (2 - x * x) * elementary.exp(-0.5 * x * x)
 )
 gelu_tanh_backward = derivative("gelu_tanh_backward", gelu_tanh_slope, gelu_tanh_curvature)
 
@@ -141,8 +143,8 @@ def softplus_of(x: expr.Expr) -> expr.Expr:
 
 
 def mish_vjp(g: Tensor, x: Tensor) -> Tensor:
-    tanh = softplus(x).tanh()
-    return g * (tanh + x * x.sigmoid() * (1 - tanh * tanh))
+    outer = elementary.tanh(softplus_op(x, 1.0, 20.0))
+    return g * (outer + x * elementary.sigmoid(x) * (1 - outer * outer))
 
 
 mish_op = elementwise(
@@ -151,14 +153,18 @@ mish_op = elementwise(
 softplus_op = elementwise(
     "softplus",
     lambda x, beta, threshold: expr.where(x * beta > threshold, x, softplus_of(x * beta) / beta),
-    vjp=(lambda g, x, beta, threshold: g.where(x * beta > threshold, g * (x * beta).sigmoid()), None, None),
+    vjp=(
+        lambda g, x, beta, threshold: choose(x * beta > threshold, g, g * elementary.sigmoid(x * beta)),
+        None,
+        None,
+    ),
     samples=with_parameters((2.0,), (0.5, 1.0)),
     public=False,
 )
 logsigmoid_op = elementwise(
     "log_sigmoid",
     lambda x: -softplus_of(-x),
-    vjp=lambda g, x: g * (-x).sigmoid(),
+    vjp=lambda g, x: g * elementary.sigmoid(-x),
     samples=unary(-4, 4),
     public=False,
 )
@@ -227,7 +233,7 @@ def softshrink_samples() -> Iterator[Sample]:
 hardtanh_op = elementwise(
     "hardtanh",
     lambda x, low, high: expr.minimum(expr.maximum(x, low), high),
-    vjp=(lambda g, x, low, high: g.where((x > low) & (x < high), 0), None, None),
+    vjp=(lambda g, x, low, high: choose((x > low) & (x < high), g, 0), None, None),
     samples=hardtanh_samples,
     accepts=NUMBERS,
     public=False,
@@ -235,28 +241,28 @@ hardtanh_op = elementwise(
 hardsigmoid_op = elementwise(
     "hardsigmoid",
     lambda x: expr.minimum(expr.maximum(x + 3, 0), 6) / 6,
-    vjp=lambda g, x: (g / 6).where(x.abs() < 3, 0),
+    vjp=lambda g, x: choose((x > -3) & (x < 3), g / 6, 0),
     samples=unary(-5, 5),
     public=False,
 )
 hardswish_op = elementwise(
     "hardswish",
     lambda x: x * expr.minimum(expr.maximum(x + 3, 0), 6) / 6,
-    vjp=lambda g, x: g * (x / 3 + 0.5).where(x.abs() < 3, (x > 0).type_as(x)),
+    vjp=lambda g, x: g * choose(x >= 3, 1, choose(x > -3, x / 3 + 0.5, 0)),
     samples=unary(-5, 5),
     public=False,
 )
 hardshrink_op = elementwise(
     "hardshrink",
     lambda x, limit: expr.where(expr.abs(x) <= limit, 0, x),
-    vjp=(lambda g, x, limit: g.where(x.abs() > limit, 0), None),
+    vjp=(lambda g, x, limit: choose((x > limit) | (x < -limit), g, 0), None),
     samples=shrink_samples,
     public=False,
 )
 softshrink_op = elementwise(
     "softshrink",
     lambda x, limit: x - expr.minimum(expr.maximum(x, -limit), limit),
-    vjp=(lambda g, x, limit: g.where(x.abs() > limit, 0), None),
+    vjp=(lambda g, x, limit: choose((x > limit) | (x < -limit), g, 0), None),
     samples=softshrink_samples,
     public=False,
 )
@@ -330,14 +336,14 @@ def glu_samples() -> Iterator[Sample]:
 
 
 def gate_slope(g: Tensor, value: Tensor, gate: Tensor) -> Tensor:
-    sigma = gate.sigmoid()
+    sigma = elementary.sigmoid(gate)
     return g * value * sigma * (1 - sigma)
 
 
 gated = elementwise(
     "glu",
     lambda value, gate: value * expr.sigmoid(gate),
-    vjp=(lambda g, gate: g * gate.sigmoid(), gate_slope),
+    vjp=(lambda g, gate: g * elementary.sigmoid(gate), gate_slope),
     samples=glu_samples,
     public=False,
 )

@@ -152,7 +152,9 @@ def fractional_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
     def spec(x: Tensor, samples: Tensor, *, kernel: tuple, size: tuple) -> list[Spec]:
         check_float(name, x)
         spare = 1 if spatial == 3 else 0  # PyTorch's volumes want one entry more
-        if any(parts < 1 or parts + k - 1 + spare > n for n, k, parts in zip(x._data.shape[2:], kernel, size)):
+        if any(
+            parts < 1 or parts + k - 1 + spare > n for n, k, parts in zip(x._data.shape[2:], kernel, size)
+        ):
             rule = f"the windows do not fit: output_size + kernel_size - {1 - spare} may not exceed the input's size"
             raise error(RuntimeError, name, rule, input=x, kernel_size=kernel, output_size=size)
         if samples._data.shape != (*x._data.shape[:2], spatial):

@@ -228,6 +228,7 @@ def batch_norm(
     eps: float = 1e-05,
 ) -> Tensor:
     """Each channel normalised over all samples and positions, or with running statistics outside training."""
+    check_tensor("batch_norm", input)
     if training:
         check_several("batch_norm", input._data.shape)
     if eps < 0 or (training and eps == 0):
@@ -343,6 +344,7 @@ def instance_norm(
     eps: float = 1e-05,
 ) -> Tensor:
     """Each channel of each sample normalised over its positions."""
+    check_tensor("instance_norm", input)
     if use_input_stats and count(input._data.shape[2:]) == 1:
         rule = "Expected more than 1 spatial element when training"
         raise error(ValueError, "instance_norm", rule, input=input)

@@ -238,7 +238,9 @@ signbit = element_test(
     "signbit",
     lambda x: expr.signbit(x),
     REAL,
-    lambda: iter([Sample(np.array([1.0, -0.0, 0.0, -math.inf])), Sample(real(2, 3)), Sample(whole(4, low=-2))]),
+    lambda: iter(
+        [Sample(np.array([1.0, -0.0, 0.0, -math.inf])), Sample(real(2, 3)), Sample(whole(4, low=-2))]
+    ),
 )
 
 # Choosing --------------------------------------------------------------------------------------------------
@@ -280,7 +282,11 @@ choose = many_door(
             "where",
             where_spec,
             run_where,
-            (None, lambda g, condition: choose(condition, g, 0), lambda g, condition: choose(condition, 0, g)),
+            (
+                None,
+                lambda g, condition: choose(condition, g, 0),
+                lambda g, condition: choose(condition, 0, g),
+            ),
             expr.trace(lambda condition, x, y: expr.where(condition, x, y))[0],
             where_samples,
             ("condition", "x", "y"),

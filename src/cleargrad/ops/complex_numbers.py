@@ -61,7 +61,9 @@ def imag(input: Tensor) -> Tensor:
     """The imaginary part, in the same memory."""
     check_tensor("imag", input)
     if not is_complex(input):
-        raise error(RuntimeError, "imag", "imag is not implemented for tensors with non-complex dtypes", input=input)
+        raise error(
+            RuntimeError, "imag", "imag is not implemented for tensors with non-complex dtypes", input=input
+        )
     return imaginary_part(input)
 
 
@@ -101,7 +103,10 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     return join_parts(real, imag)
 
 
-@composite(lambda: iter([Sample(real(3, 4, low=0.2), real(4, seed=1)), Fails(RuntimeError, real(3), real(4))]), out=True)
+@composite(
+    lambda: iter([Sample(real(3, 4, low=0.2), real(4, seed=1)), Fails(RuntimeError, real(3), real(4))]),
+    out=True,
+)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs · (cos(angle) + i sin(angle))."""
     parts_spec("polar")(abs, angle)
@@ -211,8 +216,12 @@ def view_as_complex(input: Tensor) -> Tensor:
     check_tensor("view_as_complex", input)
     data = input._data
     if data.dtype not in (dtypes.float32.numpy, dtypes.float64.numpy):
-        raise error(RuntimeError, "view_as_complex", "only float32 and float64 have a complex view", input=input)
+        raise error(
+            RuntimeError, "view_as_complex", "only float32 and float64 have a complex view", input=input
+        )
     if data.ndim == 0 or data.shape[-1] != 2 or data.strides[-1] != data.itemsize:
         rule = "the last dimension must have size 2 and stride 1"
-        raise error(RuntimeError, "view_as_complex", rule, input=input, fix="stack the parts, or use complex()")
+        raise error(
+            RuntimeError, "view_as_complex", rule, input=input, fix="stack the parts, or use complex()"
+        )
     return plane(input)

@@ -98,8 +98,10 @@ def channel_error(op: str, x: Tensor, w: Tensor, groups: int, expected: int, tra
         fix = f"the channels seem to be last: input.permute{order}"
     elif not batched:
         fix = f"an input of {len(shape)} dimensions is taken as one sample (channels first): "
-        fix += "input.unsqueeze(1) adds the channel dimension to a batch" if expected == 1 else (
-            f"a batch has the shape {PLANES[spatial]}"
+        fix += (
+            "input.unsqueeze(1) adds the channel dimension to a batch"
+            if expected == 1
+            else (f"a batch has the shape {PLANES[spatial]}")
         )
     else:
         fix = f"make the layer with in_channels={given}, or give it {expected} channels"
@@ -115,7 +117,9 @@ def check_steps(op: str, stride: tuple, padding: tuple, dilation: tuple, output_
     if min(dilation) <= 0:
         raise error(RuntimeError, op, "dilation should be greater than zero", dilation=dilation)
     if any(extra < 0 for extra in output_padding):
-        raise error(RuntimeError, op, "negative output_padding is not supported", output_padding=output_padding)
+        raise error(
+            RuntimeError, op, "negative output_padding is not supported", output_padding=output_padding
+        )
     if any(extra >= max(s, d) for extra, s, d in zip(output_padding, stride, dilation)):
         rule = "output padding must be smaller than either stride or dilation"
         raise error(RuntimeError, op, rule, output_padding=output_padding, stride=stride, dilation=dilation)
@@ -200,7 +204,14 @@ convolve = opaque(
     run=run_convolve,
     vjp=(
         lambda g, w, *, x_shape, stride, padding, dilation, groups: convolve_input(
-            g, conj(w), None, size=x_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups
+            g,
+            conj(w),
+            None,
+            size=x_shape[2:],
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
         ),
         lambda g, x, *, w_shape, stride, padding, dilation, groups: convolve_weight(
             g, conj(x), kernel=w_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups
@@ -237,14 +248,26 @@ convolve_weight = opaque(
     run=run_convolve_weight,
     vjp=(
         lambda c, x, *, g_shape, stride, padding, dilation, groups: only(
-            convolve(conj(x), c, None, stride=stride, padding=padding, dilation=dilation, groups=groups), g_shape
+            convolve(conj(x), c, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
+            g_shape,
         ),
         lambda c, g, *, x_shape, stride, padding, dilation, groups: convolve_input(
-            conj(g), c, None, size=x_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups
+            conj(g),
+            c,
+            None,
+            size=x_shape[2:],
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
         ),
     ),
     samples=lambda: iter(
-        [Sample(real(2, 4, 3), real(2, 2, 5), kernel=(3,), stride=(2,), padding=(1,), dilation=(1,), groups=2)]
+        [
+            Sample(
+                real(2, 4, 3), real(2, 2, 5), kernel=(3,), stride=(2,), padding=(1,), dilation=(1,), groups=2
+            )
+        ]
     ),
 )
 
@@ -259,9 +282,13 @@ def door_samples() -> Iterator[Sample]:
 
 
 def convolution_samples() -> Iterator[Sample]:
-    yield Sample(real(1, 2, 4, 4), real(3, 2, 2, 2, seed=1), real(3), (1, 1), (0, 0), (1, 1), False, (0, 0), 1)
+    yield Sample(
+        real(1, 2, 4, 4), real(3, 2, 2, 2, seed=1), real(3), (1, 1), (0, 0), (1, 1), False, (0, 0), 1
+    )
     yield Sample(real(1, 2, 3, 3), real(2, 1, 2, 2, seed=1), None, (2, 1), (1, 0), (1, 2), True, (1, 0), 2)
-    yield Fails(RuntimeError, real(1, 3, 4, 4), real(3, 2, 2, 2), None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1)
+    yield Fails(
+        RuntimeError, real(1, 3, 4, 4), real(3, 2, 2, 2), None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1
+    )
 
 
 @composite(convolution_samples)
@@ -302,7 +329,9 @@ def transposed_size(size, kernel, stride, padding, dilation, output_padding) -> 
     return tuple((n - 1) * s - 2 * p + d * (k - 1) + extra + 1 for n, k, s, p, d, extra in extents)
 
 
-def same_padding(op: str, input: Tensor, weight: Tensor, stride: tuple, dilation: Any) -> tuple[Tensor, tuple]:
+def same_padding(
+    op: str, input: Tensor, weight: Tensor, stride: tuple, dilation: Any
+) -> tuple[Tensor, tuple]:
     """The padding that keeps the size; an odd rest is padded at the end, beforehand."""
     kernel = weight._data.shape[2:]
     if any(step != 1 for step in stride):

@@ -3,6 +3,7 @@
   elementwise  a scalar formula; broadcasting, promotion, vectorised run and lowering follow
   reduction    a formula that joins two elements; axes, keepdim and lowering follow
   view         an array method that shares memory
+  fused        a function of other ops with a faster kernel and a gradient of its own
   opaque       a kernel the compiler cannot look into; its spec is written out
   composite    a function of other ops, with PyTorch's signature
   face         PyTorch's signature for an op whose own signature is stricter
@@ -427,6 +428,31 @@ def opaque(
     the_op = register(
         Op(name, spec, run, vjp, OPAQUE, samples, tensors, attrs, variadic, outputs,
            node=node_class(node or name))
+    )  # fmt: skip
+    return checked(the_op) if spec_first else open_door(the_op)
+
+
+def fused(
+    name: str,
+    parts: Callable,
+    *,
+    spec: Callable,
+    run: Callable,
+    vjp: Any,
+    samples: Callable,
+    node: str | None = None,
+    outputs: int = 1,
+    spec_first: bool = True,
+) -> Callable:
+    """An op made of others, `parts`, for which a faster kernel and a gradient of its own are stated as well.
+
+    A recorder sees the parts, so the compiler can look inside; eager calls run the kernel. That both agree is one
+    column of the op matrix (replay = eager). `parts` takes the operands and attributes of `run`, as tensors.
+    """
+    tensors, attrs, variadic = parameters(run)
+    the_op = register(
+        Op(name, spec, run, vjp, PARTS, samples, tensors, attrs, variadic, outputs,
+           node=node_class(node or name), parts=parts)
     )  # fmt: skip
     return checked(the_op) if spec_first else open_door(the_op)
 

@@ -168,20 +168,20 @@ def householder_samples() -> Iterator[Sample]:
 
 
 @composite(householder_samples, spaces=("linalg",), out=True)
-def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of the product of the reflections I − tau·v·vᴴ, v below the diagonal of A."""
-    check_matrix("linalg.householder_product", A)
-    m, n = A._data.shape[-2:]
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
+    """The first columns of the product of the reflections I − tau·v·vᴴ, v below the diagonal of `input`."""
+    check_matrix("linalg.householder_product", input)
+    m, n = input._data.shape[-2:]
     if m < n or tau._data.shape[-1] > n:
         raise error(
             RuntimeError,
             "linalg.householder_product",
-            "expected a tall A and at most as many tau",
-            A=A,
+            "expected a tall input and at most as many tau",
+            input=input,
             tau=tau,
         )
-    vectors = A.tril(-1) + identity(m, n, A)
-    product = identity_of(A)
+    vectors = input.tril(-1) + identity(m, n, input)
+    product = identity_of(input)
     for k in range(tau._data.shape[-1] - 1, -1, -1):
         v = vectors[..., k : k + 1]
         product = product - tau[..., k, None, None] * (v @ (adjoint(v) @ product))
@@ -315,15 +315,15 @@ def eigh_samples() -> Iterator[Sample]:
 
 
 @composite(eigh_samples, spaces=("linalg",), out=True)
-def eigh(A: Tensor, UPLO: str = "L") -> tuple:
+def eigh(input: Tensor, UPLO: str = "L") -> tuple:
     """Rising eigenvalues and orthonormal eigenvectors of a symmetric matrix; only one triangle is read."""
-    return return_types.linalg_eigh(eigh_op(A, UPLO=UPLO.upper()))
+    return return_types.linalg_eigh(eigh_op(input, UPLO=UPLO.upper()))
 
 
 @composite(eigh_samples, spaces=("linalg",), out=True)
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The rising eigenvalues of a symmetric matrix."""
-    return eigh_op(A, UPLO=UPLO.upper())[0]
+    return eigh_op(input, UPLO=UPLO.upper())[0]
 
 
 def eig_spec(A: Tensor) -> list[Spec]:
@@ -368,15 +368,15 @@ def eig_samples() -> Iterator[Sample]:
 
 
 @composite(eig_samples, spaces=("linalg",), out=True)
-def eig(A: Tensor) -> tuple:
+def eig(input: Tensor) -> tuple:
     """Eigenvalues and eigenvectors of length one of any square matrix, as complex numbers."""
-    return return_types.linalg_eig(eig_op(A))
+    return return_types.linalg_eig(eig_op(input))
 
 
 @composite(eig_samples, spaces=("linalg",), out=True)
-def eigvals(A: Tensor) -> Tensor:
+def eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of any square matrix, as complex numbers."""
-    return eig_op(A)[0]
+    return eig_op(input)[0]
 
 
 # Pseudo-inverse and least squares --------------------------------------------------------------------------
@@ -437,13 +437,13 @@ def pinv_samples() -> Iterator[Sample]:
 
 @composite(pinv_samples, spaces=("linalg",), out=True)
 def pinv(
-    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+    input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
     """The pseudo-inverse; singular values up to max(atol, rtol · the largest) count as zero."""
     rtol = rcond if rtol is None else rtol
     if rtol is None and atol is not None:
         rtol = 0.0
-    return pinv_op(A, atol, rtol, hermitian=hermitian)
+    return pinv_op(input, atol, rtol, hermitian=hermitian)
 
 
 @composite(lambda: iter([Sample(real(3, 2)), Sample(real(2, 2, 3))]), method=True)
@@ -461,30 +461,28 @@ def lstsq_samples() -> Iterator[Sample]:
 
 
 @composite(lstsq_samples, spaces=("linalg",))
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> tuple:
-    """X with the columns of A·X − B shortest; also their squared lengths, the rank and singular values."""
-    check_matrix("linalg.lstsq", A)
-    batch, m, n, _ = sizes(A)
-    b = B._data.shape
-    vector = len(b) == 1 or (len(batch) + 1 == len(b) and b == (*batch, m))
-    B = B.unsqueeze(-1) if vector else B
-    if B._data.shape[-2] != m or B._data.dtype != A._data.dtype:
-        raise error(
-            RuntimeError, "linalg.lstsq", "A and B must have the same dtype and number of rows", A=A, B=B
-        )
+def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> tuple:
+    """X with the columns of input·X − b shortest; their squared lengths, the rank, singular values."""
+    check_matrix("linalg.lstsq", input)
+    batch, m, n, _ = sizes(input)
+    vector = b._data.ndim == 1 or b._data.shape == (*batch, m)
+    b = b.unsqueeze(-1) if vector else b
+    if b._data.shape[-2] != m or b._data.dtype != input._data.dtype:
+        rule = "input and b must have the same dtype and number of rows"
+        raise error(RuntimeError, "linalg.lstsq", rule, input=input, b=b)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise error(
             RuntimeError, "linalg.lstsq", "driver must be one of gels, gelsy, gelsd, gelss", driver=driver
         )
-    solution = pinv_op(A, None, rcond, hermitian=False) @ B
+    solution = pinv_op(input, None, rcond, hermitian=False) @ b
     # LAPACK's four drivers differ in what they tell beside the solution.
-    nothing = A.new_empty((0,))
-    values = svdvals(A.detach())
+    nothing = input.new_empty((0,))
+    values = svdvals(input.detach())
     cut = (max(m, n) * float(np.finfo(values._data.dtype).eps) if rcond is None else rcond) * values[..., :1]
     rank = (values > cut).sum(-1)
     residuals = nothing
     if m > n and (driver == "gels" or (driver in ("gelsd", "gelss") and bool((rank == n).all()))):
-        residuals = ((A @ solution - B).abs() ** 2).sum(-2)
+        residuals = ((input @ solution - b).abs() ** 2).sum(-2)
     rank = rank.new_empty((0,)) if driver == "gels" else rank
     values = values if driver in ("gelsd", "gelss") else nothing
     return return_types.linalg_lstsq((solution.squeeze(-1) if vector else solution, residuals, rank, values))

@@ -162,7 +162,12 @@ second_power = elementwise(
     "square", lambda x: x * x, vjp=chain(lambda x: 2 * x), samples=unary(), node="PowBackward0", public=False
 )
 third_power = elementwise(
-    "cube", lambda x: x * x * x, vjp=chain(lambda x: 3 * x * x), samples=unary(), node="PowBackward0", public=False
+    "cube",
+    lambda x: x * x * x,
+    vjp=chain(lambda x: 3 * x * x),
+    samples=unary(),
+    node="PowBackward0",
+    public=False,
 )
 SMALL_POWERS = {2: second_power, 3: third_power}
 
@@ -208,9 +213,7 @@ asin = function(
 acos = function(
     "acos", lambda x: expr.acos(x), lambda x: -rsqrt(1 - x * x), low=-0.9, high=0.9, aliases=("arccos",)
 )
-atan = function(
-    "atan", lambda x: expr.atan(x), vjp=lambda g, x: g / conj(x * x + 1), aliases=("arctan",)
-)
+atan = function("atan", lambda x: expr.atan(x), vjp=lambda g, x: g / conj(x * x + 1), aliases=("arctan",))
 sinh = function("sinh", lambda x: expr.sinh(x), lambda x: cosh(x))
 cosh = function("cosh", lambda x: expr.cosh(x), lambda x: sinh(x))
 tanh_backward = elementwise(
@@ -271,7 +274,9 @@ absolute = elementwise(
 sgn = elementwise("sgn", lambda x: expr.sign(x), vjp=complex_sign_vjp, samples=unary())
 
 
-def stepping(name: str, formula: Callable, accepts: tuple[int, ...] = WHOLE_OR_FLOAT, **publishing: Any) -> Callable:
+def stepping(
+    name: str, formula: Callable, accepts: tuple[int, ...] = WHOLE_OR_FLOAT, **publishing: Any
+) -> Callable:
     """A piecewise constant function: its gradient is zero."""
     samples = unary(0.1, 0.4)
     return elementwise(

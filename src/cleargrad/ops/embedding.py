@@ -20,8 +20,8 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, opaque
 from cleargrad.ops.gathering import INTEGERS, check_index
-from cleargrad.ops.indexing import sum_at
 from cleargrad.ops.op import NO_GRAD
+from cleargrad.ops.places import are_outside, sum_at
 from cleargrad.ops.record import no_value_error
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
@@ -52,11 +52,9 @@ def embedding_spec(weight: Tensor, indices: Tensor, *, padding_idx: int, scale_g
 def run_embedding(
     weight: np.ndarray, indices: np.ndarray, *, padding_idx: int, scale_grad_by_freq: bool
 ) -> np.ndarray:
-    # Read as unsigned numbers, negative indices are too large as well: one look for the maximum finds both.
-    unsigned = indices.view(np.uint64 if indices.itemsize == 8 else np.uint32)
     rows = weight.shape[0]
-    if unsigned.size and unsigned.max() >= rows:
-        bad = indices[unsigned >= rows].flat[0]
+    if are_outside(indices, rows):
+        bad = indices[(indices < 0) | (indices >= rows)].flat[0]
         raise error(IndexError, "embedding", f"index out of range in self: {bad} is no row of {rows}")
     return weight.take(indices, axis=0) if weight.flags.c_contiguous else weight[indices]
 
@@ -106,7 +104,9 @@ def padding_row(op: str, padding_idx: int | None, weight: Any, wrong: type[Excep
     check_tensor(op, weight, "weight")
     rows = weight._data.shape[0]
     if not -rows <= padding_idx < rows:
-        raise error(wrong, op, f"padding_idx must be within the number of embeddings, {rows}", padding_idx=padding_idx)
+        raise error(
+            wrong, op, f"padding_idx must be within the number of embeddings, {rows}", padding_idx=padding_idx
+        )
     return padding_idx % rows
 
 
@@ -271,7 +271,9 @@ def check_bag(
     if how not in ("sum", "mean", "max"):
         refuse(ValueError, f"mode has to be one of sum, mean or max, not {how!r}")
     if how == "max" and (scale or sparse):
-        refuse(ValueError, "max mode supports neither scaling the gradient by the frequency nor sparse weights")
+        refuse(
+            ValueError, "max mode supports neither scaling the gradient by the frequency nor sparse weights"
+        )
     if weights is not None and how != "sum":
         refuse(NotImplementedError, f"per_sample_weights is only supported for mode='sum', not {how!r}")
     check_index("embedding_bag", input, INTEGERS, matrix=None)

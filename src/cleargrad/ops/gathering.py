@@ -19,8 +19,8 @@ from cleargrad.core.shape import Spec, broadcast, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, opaque
-from cleargrad.ops.indexing import gathering_op, writing_op
 from cleargrad.ops.masking import as_fill, as_number
+from cleargrad.ops.places import are_outside, gathering_op, writing_op
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -28,7 +28,12 @@ INTEGERS = (dtypes.int32, dtypes.int64)
 
 
 def check_index(
-    op: str, index: Any, kinds: tuple = INTEGERS, *, wrong: type[Exception] = RuntimeError, matrix: Any = IndexError
+    op: str,
+    index: Any,
+    kinds: tuple = INTEGERS,
+    *,
+    wrong: type[Exception] = RuntimeError,
+    matrix: Any = IndexError,
 ) -> None:
     """Refuses what is not an index tensor of the right dtype, or has more than one dimension (`matrix` raised)."""
     check_tensor(op, index, "index")
@@ -97,9 +102,9 @@ def read_once(g: Tensor, *indices: Tensor, dims: tuple[int, ...]) -> Tensor:
     return g.masked_fill(filled.logical_not(), 0)
 
 
-select_rows = gathering_op("index_select", index_select_samples, low=False)
-add_rows = writing_op("index_add", index_add_samples, kind=RuntimeError, low=False)
-copy_rows = writing_op("index_copy", index_copy_samples, low=False)
+select_rows = gathering_op("index_select", index_select_samples, negative=False)
+add_rows = writing_op("index_add", index_add_samples, kind=RuntimeError, negative=False)
+copy_rows = writing_op("index_copy", index_copy_samples, negative=False)
 fill_rows = writing_op("index_fill", index_fill_samples, values_vjp=read_once)
 
 
@@ -129,7 +134,9 @@ def check_rows(op: str, x: Tensor, dim: int, index: Tensor, source: Any, miscoun
         raise error(RuntimeError, op, rule, input=x, source=source)
 
 
-def write_rows(door: Any, x: Tensor, dim: int, index: Tensor, values: Tensor, *, accumulate: bool = False) -> Tensor:
+def write_rows(
+    door: Any, x: Tensor, dim: int, index: Tensor, values: Tensor, *, accumulate: bool = False
+) -> Tensor:
     if values._data.ndim:
         values = as_line(values)
     result = door(as_line(x), values, as_line(index), dims=(dim,), accumulate=accumulate)
@@ -208,12 +215,16 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     check_index("put", index, (dtypes.int64,), matrix=None)
     check_tensor("put", source, "source")
     if source.dtype is not input.dtype:
-        raise error(RuntimeError, "put", "input and source must have the same dtype", input=input, source=source)
+        raise error(
+            RuntimeError, "put", "input and source must have the same dtype", input=input, source=source
+        )
     if source._data.size != index._data.size:
         rule = "source and index must have the same number of elements"
         raise error(IndexError, "put", rule, index=index, source=source)
     values = source.reshape(index._data.shape)
-    return put_flat(input.reshape(-1), values, index, dims=(0,), accumulate=accumulate).reshape(input._data.shape)
+    return put_flat(input.reshape(-1), values, index, dims=(0,), accumulate=accumulate).reshape(
+        input._data.shape
+    )
 
 
 # Element by element ----------------------------------------------------------------------------------------
@@ -234,7 +245,7 @@ def gather_samples() -> Iterator[Sample]:
 
 
 def check_places(op: str, kind: type[Exception], index: np.ndarray, extent: int, dim: int) -> None:
-    if index.size and (index.max() >= extent or index.min() < 0):
+    if are_outside(index, extent):
         bad = index[(index >= extent) | (index < 0)].flat[0]
         raise error(kind, op, f"index {bad} is out of bounds for dimension {dim} with size {extent}")
 

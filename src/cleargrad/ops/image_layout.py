@@ -25,7 +25,9 @@ from cleargrad.ops.views import check_tensor
 # Windows as columns ----------------------------------------------------------------------------------------
 
 
-def block_counts(op: str, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple:
+def block_counts(
+    op: str, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> tuple:
     """How many windows lie along each dimension."""
     facts = {"kernel_size": kernel, "stride": stride, "padding": padding, "dilation": dilation}
     if min(kernel) <= 0 or min(stride) <= 0 or min(dilation) <= 0 or min(padding) < 0:
@@ -44,7 +46,9 @@ def unfold_spec(x: Tensor, *, kernel: tuple, stride: tuple, padding: tuple, dila
     return Spec((batch, channels * math.prod(kernel), math.prod(counts)), x.dtype)
 
 
-def fold_spec(x: Tensor, *, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Spec:
+def fold_spec(
+    x: Tensor, *, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> Spec:
     batch, rows, columns = x._data.shape
     taps = math.prod(kernel)
     counts = block_counts("fold", size, kernel, stride, padding, dilation)
@@ -118,7 +122,9 @@ def grid_of_windows(op: str, kernel_size: Any, dilation: Any, padding: Any, stri
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Every window of an image as a column: (N, C, H, W) becomes (N, C · kernel entries, windows)."""
     check_planes("unfold", input, 2)
-    return on_batch(unfold_windows, 2, input, **grid_of_windows("unfold", kernel_size, dilation, padding, stride))
+    return on_batch(
+        unfold_windows, 2, input, **grid_of_windows("unfold", kernel_size, dilation, padding, stride)
+    )
 
 
 @face(fold_windows, spaces=("nn.functional",))

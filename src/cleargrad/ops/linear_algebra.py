@@ -82,7 +82,7 @@ def guarded(
 ) -> tuple[np.ndarray, np.ndarray]:
     """kernel(A) and where it failed: an error when `check`, else NaN in the places of refused matrices.
 
-    LAPACK refuses a whole stack for one bad matrix; then the bad ones are found and left out of a second run.
+    `locate` tells of one matrix where it fails, 0 for nowhere. LAPACK refuses a whole stack for one bad matrix; then the bad ones are found and left out of a second run.
     """
     batch = A.shape[:-2]
     info = np.zeros(batch, np.int32)
@@ -90,23 +90,13 @@ def guarded(
         return kernel(A), info
     except np.linalg.LinAlgError:
         for place in np.ndindex(batch):
-            try:
-                kernel_of_one(kernel, A[place])
-            except np.linalg.LinAlgError:
-                info[place] = locate(A[place])
+            info[place] = locate(A[place])
     if check:
         where = f"batch element {np.flatnonzero(info)[0]}: " if batch else ""
         raise error(LinAlgError, name, where + rule.format(info[info != 0].flat[0]))
     bad = (info != 0)[..., None, None]
     result = kernel(np.where(bad, np.eye(A.shape[-1], dtype=A.dtype), A))
     return np.where(bad, np.nan, result).astype(A.dtype), info
-
-
-def kernel_of_one(kernel: Callable, A: np.ndarray) -> None:
-    if kernel is np.linalg.cholesky:
-        np.linalg.cholesky(A)
-    else:
-        np.linalg.inv(A)
 
 
 def renamed(function: Callable, name: str) -> Callable:
@@ -127,9 +117,14 @@ SINGULAR = "the diagonal element {} is zero, so the matrix is singular and has n
 
 
 def zero_pivot(A: np.ndarray) -> int:
-    """Where elimination meets a zero pivot, counted from one."""
+    """Where elimination meets a zero pivot, counted from one; 0 when it does not."""
     from cleargrad.ops.triangular import eliminate
 
+    try:
+        np.linalg.inv(A)
+        return 0
+    except np.linalg.LinAlgError:
+        pass
     return int(eliminate(A)[2]) or A.shape[-1]
 
 

@@ -22,7 +22,9 @@ from cleargrad.errors import error
 from cleargrad.ops.activation import logsigmoid
 from cleargrad.ops.apply import label, open_door
 from cleargrad.ops.declare import F32, composite, elementwise, face
+from cleargrad.ops.elementary import log, log1p, sigmoid
 from cleargrad.ops.op import PARTS, Op, register
+from cleargrad.ops.pointwise import clamp_below, clamp_both
 from cleargrad.ops.samples import Fails, Sample, binary, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -183,8 +185,8 @@ smooth_l1 = elementwise_loss(
     "smooth_l1_loss",
     lambda x, y, beta: quadratic_then_linear(expr.abs(x - y), beta) / beta,
     vjp=(
-        lambda g, x, y, beta: ((x - y) / beta).clamp(-1, 1) * g,
-        lambda g, x, y, beta: ((y - x) / beta).clamp(-1, 1) * g,
+        lambda g, x, y, beta: clamp_both((x - y) / beta, -1, 1) * g,
+        lambda g, x, y, beta: clamp_both((y - x) / beta, -1, 1) * g,
         None,
     ),
     samples=regression_samples(beta=0.7),
@@ -194,8 +196,8 @@ huber = elementwise_loss(
     "huber_loss",
     lambda x, y, delta: quadratic_then_linear(expr.abs(x - y), delta),
     vjp=(
-        lambda g, x, y, delta: (x - y).clamp(-delta, delta) * g,
-        lambda g, x, y, delta: (y - x).clamp(-delta, delta) * g,
+        lambda g, x, y, delta: clamp_both(x - y, -delta, delta) * g,
+        lambda g, x, y, delta: clamp_both(y - x, -delta, delta) * g,
         None,
     ),
     samples=lambda: iter(
@@ -325,8 +327,8 @@ bce = elementwise_loss(
     "binary_cross_entropy",
     lambda x, y: (y - 1) * capped(expr.log1p(-x)) - y * capped(expr.log(x)),
     vjp=(
-        lambda g, x, y: g * (x - y) / ((1 - x) * x).clamp(min=1e-12),
-        lambda g, x: g * ((-x).log1p().clamp(min=-100) - x.log().clamp(min=-100)),
+        lambda g, x, y: g * (x - y) / clamp_below((1 - x) * x, 1e-12),
+        lambda g, x: g * (clamp_below(log1p(-x), -100) - clamp_below(log(x), -100)),
     ),
     samples=probability_samples,
     elements=lambda: iter([Sample(real(3, 4, low=0.05, high=0.95), real(3, 4, low=0, high=1, seed=1))]),
@@ -334,7 +336,7 @@ bce = elementwise_loss(
 bce_with_logits = elementwise_loss(
     "binary_cross_entropy_with_logits",
     lambda x, y: expr.maximum(x, 0) - x * y + expr.log1p(expr.exp(-expr.abs(x))),
-    vjp=(lambda g, x, y: g * (x.sigmoid() - y), lambda g, x: -g * x),
+    vjp=(lambda g, x, y: g * (sigmoid(x) - y), lambda g, x: -g * x),
     samples=logit_samples,
     elements=binary(numbers=False),
 )

@@ -16,6 +16,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.activation import logsigmoid
 from cleargrad.ops.declare import composite, face
+from cleargrad.ops.elementary import sigmoid
 from cleargrad.ops.loss import check_pair, chosen_reduction, elementwise_loss, reduce_values
 from cleargrad.ops.rectifier import in_kind_of
 from cleargrad.ops.samples import Fails, Sample, binary, real, whole
@@ -133,7 +134,7 @@ def soft_margin_samples() -> Iterator[Sample]:
 soft_margin = elementwise_loss(
     "soft_margin_loss",
     lambda x, y: expr.maximum(-x * y, 0) + expr.log1p(expr.exp(-expr.abs(x * y))),
-    vjp=(lambda g, x, y: -g * y * (-x * y).sigmoid(), lambda g, x, y: -g * x * (-x * y).sigmoid()),
+    vjp=(lambda g, x, y: -g * y * sigmoid(-x * y), lambda g, x, y: -g * x * sigmoid(-x * y)),
     samples=soft_margin_samples,
     elements=binary(numbers=False),
 )

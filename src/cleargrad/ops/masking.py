@@ -23,6 +23,8 @@ from cleargrad.ops.record import data_dependent
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole
 from cleargrad.ops.views import check_tensor
 
+LARGEST = {kind: dtypes.finfo(kind).max for kind in dtypes.ALL if kind.is_floating_point}
+
 
 def as_number(op: str, number: Any, kind: dtypes.dtype) -> np.ndarray:
     """A Python number as a 0-d array, or PyTorch's error when the type cannot hold it."""
@@ -36,9 +38,11 @@ def as_number(op: str, number: Any, kind: dtypes.dtype) -> np.ndarray:
         limits = np.iinfo(kind.numpy)
         fits = min(-limits.max, limits.min) <= number <= limits.max  # uint8 takes -1 as 255
     else:
-        fits = not cmath.isfinite(number) or abs(number) <= dtypes.finfo(kind).max
+        fits = not cmath.isfinite(number) or abs(number) <= LARGEST[kind.to_real()]
     if not fits:
-        raise error(RuntimeError, op, f"value cannot be converted to type {kind} without overflow", value=number)
+        raise error(
+            RuntimeError, op, f"value cannot be converted to type {kind} without overflow", value=number
+        )
     return as_type(int(number) if kind.category == dtypes.INTEGER else number, kind.numpy)
 
 
@@ -78,7 +82,8 @@ def fill_op(name: str, node: str | None = None) -> Callable:
     run: Callable = lambda x, mask, value: np.where(mask, value, x)  # noqa: E731
     vjp = (keep, None, pass_on)
     return many_door(
-        register(Op(name, fill_spec, run, vjp, tree, door_samples, names, (), node=node_class(node or name))), run
+        register(Op(name, fill_spec, run, vjp, tree, door_samples, names, (), node=node_class(node or name))),
+        run,
     )
 
 
@@ -100,7 +105,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 def check_mask_kind(op: str, mask: Any) -> None:
     check_tensor(op, mask, "mask")
     if mask.dtype is not dtypes.bool_:
-        raise error(RuntimeError, op, "only boolean masks are supported", mask=mask, fix="compare it: mask != 0")
+        raise error(
+            RuntimeError, op, "only boolean masks are supported", mask=mask, fix="compare it: mask != 0"
+        )
 
 
 def as_fill(op: str, value: Any, like: Tensor) -> Tensor:
@@ -147,7 +154,13 @@ def masked_scatter_samples() -> Iterator[Sample]:
 def masked_scatter_spec(x: Tensor, mask: Tensor, source: Tensor) -> Spec:
     check_mask_kind("masked_scatter", mask)
     if source.dtype is not x.dtype:
-        raise error(RuntimeError, "masked_scatter", "expected input and source to have the same dtype", input=x, source=source)
+        raise error(
+            RuntimeError,
+            "masked_scatter",
+            "expected input and source to have the same dtype",
+            input=x,
+            source=source,
+        )
     return Spec(broadcast("masked_scatter", x._data.shape, mask._data.shape), x.dtype)
 
 
@@ -187,7 +200,9 @@ masked_collect = opaque(
     spec=lambda x, mask, *, shape: Spec(shape, x.dtype),
     run=run_masked_collect,
     vjp=(lambda g, mask, *, x_shape: masked_write(g.new_zeros(x_shape), mask, g), None),
-    samples=lambda: iter([Sample(real(3, 4), truth(3, 4), shape=(4, 3)), Sample(real(3, 4), truth(4), shape=(15,))]),
+    samples=lambda: iter(
+        [Sample(real(3, 4), truth(3, 4), shape=(4, 3)), Sample(real(3, 4), truth(4), shape=(15,))]
+    ),
 )
 
 
@@ -240,7 +255,9 @@ def run_nonzero(x: np.ndarray) -> np.ndarray:
     return np.stack(np.nonzero(x), axis=1)
 
 
-places = opaque("nonzero", spec=data_dependent("nonzero"), run=run_nonzero, vjp=NO_GRAD, samples=nonzero_samples)
+places = opaque(
+    "nonzero", spec=data_dependent("nonzero"), run=run_nonzero, vjp=NO_GRAD, samples=nonzero_samples
+)
 
 
 @face(places, method=True, out=True)

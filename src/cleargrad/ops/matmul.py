@@ -430,18 +430,21 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     how = gate.how or mode.how
     if how == SPECIAL or not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
         return linear_op(bias, input, weight)
-    return linear_of_matrix(input, weight, bias, how)
+    return linear_of_floats(input, weight, bias, how)
 
 
-def linear_of_matrix(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> Tensor:
-    """What `linear_op` does with matrices of one float type, written out flat: the core of every model."""
+def linear_of_floats(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> Tensor:
+    """What `linear_op` does with operands of one float type, written out flat: the core of every model."""
     x, w, b = input._data, weight._data, bias._data
     kind = x.dtype
-    plain = x.ndim == w.ndim == 2 and w.dtype is kind and b.dtype is kind and (kind is F32 or kind is F64)
-    if not plain or b.shape != w.shape[:1] or x.shape[1] != w.shape[1]:
+    plain = x.ndim >= 2 == w.ndim and w.dtype is kind and b.dtype is kind and (kind is F32 or kind is F64)
+    if not plain or b.shape != w.shape[:1] or x.shape[-1] != w.shape[1] or not x.size:
         return linear_op(bias, input, weight)
-    value = x.dot(w.T)
+    rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+    value = rows.dot(w.T)
     value += b
+    if rows is not x:
+        value = value.reshape(*x.shape[:-1], w.shape[0])
     tensor = wrap(value)
     if how:
         edges = edge_of(bias), edge_of(input), edge_of(weight)

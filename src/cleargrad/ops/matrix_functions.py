@@ -30,24 +30,26 @@ def power_samples() -> Iterator[Sample]:
 
 
 @composite(power_samples, spaces=("", "linalg"), method=True, out=True)
-def matrix_power(A: Tensor, n: int) -> Tensor:
+def matrix_power(input: Tensor, n: int) -> Tensor:
     """A multiplied by itself n times, by repeated squaring; negative powers are powers of the inverse."""
-    check_tensor("linalg.matrix_power", A, "A")
-    shape = A._data.shape
+    check_tensor("linalg.matrix_power", input)
+    shape = input._data.shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise error(RuntimeError, "linalg.matrix_power", "A must be batches of square matrices", A=A)
+        raise error(
+            RuntimeError, "linalg.matrix_power", "input must be batches of square matrices", input=input
+        )
     if n == 0:
-        return identity_of(A)
+        return identity_of(input)
     if n < 0:
-        A, n = inv(A), -n
+        input, n = inv(input), -n
     result = None
     while True:
         if n & 1:
-            result = A if result is None else result @ A
+            result = input if result is None else result @ input
         n >>= 1
         if not n:
-            return result.clone() if result is A else result
-        A = A @ A
+            return result.clone() if result is input else result
+        input = input @ input
 
 
 # Padé's numerator of degree 13 and the largest norm for which it is exact to double precision (Higham 2005).
@@ -112,12 +114,12 @@ def exponential_reference(torch: Any) -> Callable:
 
 
 @composite(exponential_samples, spaces=("", "linalg"), method=True, reference=exponential_reference)
-def matrix_exp(A: Tensor) -> Tensor:
+def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of a square matrix."""
-    check_tensor("linalg.matrix_exp", A, "A")
-    if A._data.dtype in NARROW:
-        return exponential(A.float()).to(A.dtype)
-    return exponential(A)
+    check_tensor("linalg.matrix_exp", input)
+    if input._data.dtype in NARROW:
+        return exponential(input.float()).to(input.dtype)
+    return exponential(input)
 
 
 # Tensors as matrices ---------------------------------------------------------------------------------------
@@ -131,15 +133,15 @@ def tensorinv_samples() -> Iterator[Sample]:
 
 
 @composite(tensorinv_samples, spaces=("linalg",), out=True)
-def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of a tensor as a linear map from its last dimensions to its first `ind`."""
     if ind <= 0:
         raise error(RuntimeError, "linalg.tensorinv", f"ind must be positive, not {ind}")
-    first, last = A._data.shape[:ind], A._data.shape[ind:]
+    first, last = input._data.shape[:ind], input._data.shape[ind:]
     if count(first) != count(last):
         rule = f"the first {ind} dimensions must hold as many elements as the others"
-        raise error(RuntimeError, "linalg.tensorinv", rule, A=A)
-    return inv(A.reshape(count(first), count(last))).reshape(*last, *first)
+        raise error(RuntimeError, "linalg.tensorinv", rule, input=input)
+    return inv(input.reshape(count(first), count(last))).reshape(*last, *first)
 
 
 def tensorsolve_samples() -> Iterator[Sample]:
@@ -151,16 +153,16 @@ def tensorsolve_samples() -> Iterator[Sample]:
 
 
 @composite(tensorsolve_samples, spaces=("linalg",), out=True)
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
+def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
     """X with tensordot(A, X) = B; `dims` of A move to the end first."""
     if dims is not None:
         dims = (dims,) if isinstance(dims, int) else tuple(dims)
-        A = A.movedim(dims, tuple(range(-len(dims), 0)))
-    rest = A._data.shape[B._data.ndim :]
-    if count(rest) != B._data.size or A._data.size != B._data.size**2:
-        rule = "A must be a square map: as many elements beyond B's dimensions as B has"
-        raise error(RuntimeError, "linalg.tensorsolve", rule, A=A, B=B)
-    return solve(A.reshape(B._data.size, count(rest)), B.reshape(-1)).reshape(rest)
+        input = input.movedim(dims, tuple(range(-len(dims), 0)))
+    rest = input._data.shape[other._data.ndim :]
+    if count(rest) != other._data.size or input._data.size != other._data.size**2:
+        rule = "input must be a square map: as many elements beyond other's dimensions as other has"
+        raise error(RuntimeError, "linalg.tensorsolve", rule, input=input, other=other)
+    return solve(input.reshape(other._data.size, count(rest)), other.reshape(-1)).reshape(rest)
 
 
 def vander_samples() -> Iterator[Sample]:

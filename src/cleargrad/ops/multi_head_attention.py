@@ -18,6 +18,8 @@ from cleargrad.ops.attention import scaled_dot_product_attention
 from cleargrad.ops.creation import zeros
 from cleargrad.ops.declare import composite
 from cleargrad.ops.dropout import dropout
+from cleargrad.ops.joining import cat
+from cleargrad.ops.matmul import linear
 from cleargrad.ops.samples import Fails, Sample, real, truth
 
 NAME = "multi_head_attention_forward"
@@ -72,11 +74,6 @@ def additive(mask: Tensor | None, name: str, kind: dtypes.dtype) -> Tensor | Non
 # Parts -----------------------------------------------------------------------------------------------------
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    product = x @ weight.transpose(0, 1)
-    return product if bias is None else product + bias
-
-
 def project(
     query: Tensor, key: Tensor, value: Tensor, weights: Tensor | tuple[Tensor, ...], bias: Tensor | None
 ) -> tuple[Tensor, ...]:
@@ -92,6 +89,20 @@ def project(
     else:
         weights = weights.chunk(3)
     return tuple(linear(*triple) for triple in zip((query, key, value), weights, biases, strict=True))
+
+
+def chosen_weights(
+    key: Tensor, value: Tensor, packed: Tensor | None, separate: tuple | None
+) -> Tensor | tuple[Tensor, ...]:
+    facts = {"key": key, "value": value}
+    if separate is None:
+        require(key.shape == value.shape, "key and value differ in shape", **facts)
+        require(packed is not None, "use_separate_proj_weight is False but in_proj_weight is None")
+        return packed  # type: ignore[return-value]
+    require(key.shape[:2] == value.shape[:2], "key and value differ in length or batch", **facts)
+    complete = all(weight is not None for weight in separate)
+    require(complete, "use_separate_proj_weight is True but a projection's weight is None")
+    return separate
 
 
 def split_heads(x: Tensor, batch: int, heads: int) -> Tensor:
@@ -113,12 +124,6 @@ def extended(mask: Tensor | None) -> Tensor | None:
     return joined(mask, zeros((*mask.shape[:-1], 1), dtype=mask.dtype), -1)
 
 
-def joined(first: Tensor, second: Tensor, dim: int) -> Tensor:
-    from cleargrad.ops.joining import cat
-
-    return cat([first, second], dim)
-
-
 def merged(
     mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, sources: int
 ) -> Tensor | None:
@@ -133,6 +138,25 @@ def merged(
         padding.reshape(batch, 1, 1, sources).expand(-1, heads, -1, -1).reshape(batch * heads, 1, sources)
     )
     return padding if mask is None else mask + padding
+
+
+def attend_with_weights(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float
+) -> tuple[Tensor, Tensor]:
+    """Attention in each head, and the weights it used; a row that sees nothing is NaN here, as in PyTorch."""
+    scores = (q * math.sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
+    weights = dropout((scores if mask is None else scores + mask).softmax(-1), dropout_p)
+    return weights @ v, weights
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool, batch: int
+) -> Tensor:
+    """Attention in each head."""
+    q, k, v = (x.reshape(batch, -1, *x.shape[1:]) for x in (q, k, v))
+    if mask is not None:
+        mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.reshape(batch, -1, *mask.shape[1:])
+    return scaled_dot_product_attention(q, k, v, mask, dropout_p, causal).flatten(0, 1)
 
 
 # The function ----------------------------------------------------------------------------------------------
@@ -212,29 +236,17 @@ def multi_head_attention_forward(
     is_causal = is_causal and key_padding_mask is None and not need_weights
     padding = additive(key_padding_mask, "key_padding_mask", kind)
     mask = None if is_causal else additive(attn_mask, "attn_mask", kind)
-    require(
-        width == embed_dim_to_check, f"was expecting embedding dimension of {embed_dim_to_check}", query=query
-    )
+    require(width == embed_dim_to_check, f"expected embedding dimension {embed_dim_to_check}", query=query)
     require(width % num_heads == 0, f"embed_dim {width} not divisible by num_heads {num_heads}")
-    if use_separate_proj_weight:
-        require(
-            key.shape[:2] == value.shape[:2], "key and value differ in length or batch", key=key, value=value
-        )
-        weights: Any = (q_proj_weight, k_proj_weight, v_proj_weight)
-        require(
-            None not in map(type_or_none, weights), "use_separate_proj_weight is True but a weight is None"
-        )
-    else:
-        require(key.shape == value.shape, "key and value differ in shape", key=key, value=value)
-        weights = in_proj_weight
-        require(weights is not None, "use_separate_proj_weight is False but in_proj_weight is None")
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    weights = chosen_weights(key, value, in_proj_weight, separate)
     q, k, v = project(query, key, value, weights, in_proj_bias)
     check_mask_shape(mask, batch, num_heads, targets, key.shape[0])
     require((bias_k is None) == (bias_v is None), "bias_k and bias_v must be given together")
     if bias_k is not None and bias_v is not None:
         require(static_k is None and static_v is None, "bias cannot be added to static key or value")
-        k = joined(k, bias_k.expand(1, batch, -1), 0)
-        v = joined(v, bias_v.expand(1, batch, -1), 0)
+        k = cat([k, bias_k.expand(1, batch, -1)], 0)
+        v = cat([v, bias_v.expand(1, batch, -1)], 0)
         mask, padding = extended(mask), extended(padding)
 
     rows, head_width = batch * num_heads, width // num_heads
@@ -251,35 +263,19 @@ def multi_head_attention_forward(
     )
     if add_zero_attn:
         nothing = zeros((rows, 1, head_width), dtype=kind)
-        k, v = joined(k, nothing, 1), joined(v, nothing, 1)
+        k, v = cat([k, nothing], 1), cat([v, nothing], 1)
         mask, padding = extended(mask), extended(padding)
     mask = merged(mask, padding, batch, num_heads, k.shape[1])
     dropout_p = dropout_p if training else 0.0
-
     if need_weights:
-        scores = (q * math.sqrt(1.0 / head_width)) @ k.transpose(-2, -1)
-        attention = (scores if mask is None else scores + mask).softmax(-1)
-        attention = dropout(attention, dropout_p)
-        heads = attention @ v
-    else:
-        attention = None
-        shape = (batch, num_heads)
-        if mask is not None:
-            mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.reshape(*shape, -1, k.shape[1])
-        q, k, v = (x.reshape(*shape, *x.shape[1:]) for x in (q, k, v))
-        heads = scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal)
-        heads = heads.reshape(rows, targets, head_width)
-    joint = heads.transpose(0, 1).reshape(targets, batch, width)
-    output = linear(joint, out_proj_weight, out_proj_bias)
-    if attention is not None:
+        heads, attention = attend_with_weights(q, k, v, mask, dropout_p)
         attention = attention.reshape(batch, num_heads, targets, -1)
         attention = attention.mean(1) if average_attn_weights else attention
         attention = attention if batched else attention.squeeze(0)
+    else:
+        heads, attention = attend(q, k, v, mask, dropout_p, is_causal, batch), None
+    output = linear(heads.transpose(0, 1).reshape(targets, batch, width), out_proj_weight, out_proj_bias)
     return output if batched else output.squeeze(1), attention
-
-
-def type_or_none(weight: Tensor | None) -> type | None:
-    return None if weight is None else type(weight)
 
 
 def warn_of_mixture(padding: Tensor | None, mask: Tensor | None) -> None:

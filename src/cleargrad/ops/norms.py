@@ -109,15 +109,15 @@ def vector_norm_samples() -> Iterator[Sample]:
 
 @composite(vector_norm_samples, spaces=("linalg",), out=True)
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Dtype | None = None
+    input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Tensor:
     """(Σ |x|ᵒʳᵈ)^(1/ord) over dimensions; 0 counts what is not zero, ±inf are the extremes."""
-    check_tensor("linalg.vector_norm", x, "x")
+    check_tensor("linalg.vector_norm", input)
     if not isinstance(ord, NUMBERS):
         raise error(TypeError, "linalg.vector_norm", f"ord must be a number, not {ord!r}")
-    x = as_wider(x, dtype, "linalg.vector_norm")
-    dims = wrap_dims("linalg.vector_norm", None if dim == () else dim, x._data.ndim)
-    return vector_norm_op(x, ord=ord, dim=dims, keepdim=keepdim)
+    input = as_wider(input, dtype, "linalg.vector_norm")
+    dims = wrap_dims("linalg.vector_norm", None if dim == () else dim, input._data.ndim)
+    return vector_norm_op(input, ord=ord, dim=dims, keepdim=keepdim)
 
 
 def as_wider(x: Tensor, dtype: Dtype | None, op: str) -> Tensor:
@@ -148,25 +148,27 @@ def matrix_norm_samples() -> Iterator[Sample]:
 
 @composite(matrix_norm_samples, spaces=("linalg",), out=True)
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Dtype | None = None
+    input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Tensor:
     """A matrix norm: "fro", "nuc", or ±1 and ±inf (column and row sums), ±2 (singular values)."""
     op = "linalg.matrix_norm"
-    check_tensor(op, A, "A")
-    if A._data.ndim < 2 or len(dim) != 2:
-        raise error(RuntimeError, op, "expected at least 2 dimensions, and two of them as dim", A=A, dim=dim)
-    if OF_NUMPY[A._data.dtype].category < FLOAT:
-        raise error(RuntimeError, op, "expected a floating point or complex tensor as input", A=A)
-    A = as_wider(A, dtype, op)
-    rows, columns = wrap_dims(op, tuple(dim), A._data.ndim)
+    check_tensor(op, input)
+    if input._data.ndim < 2 or len(dim) != 2:
+        raise error(
+            RuntimeError, op, "expected at least 2 dimensions, and two of them as dim", input=input, dim=dim
+        )
+    if OF_NUMPY[input._data.dtype].category < FLOAT:
+        raise error(RuntimeError, op, "expected a floating point or complex tensor as input", input=input)
+    input = as_wider(input, dtype, op)
+    rows, columns = wrap_dims(op, tuple(dim), input._data.ndim)
     if ord == "fro":
-        return vector_norm_op(A, ord=2, dim=(rows, columns), keepdim=keepdim)
+        return vector_norm_op(input, ord=2, dim=(rows, columns), keepdim=keepdim)
     if ord in (1, -1, inf, -inf):
         along, across = (rows, columns) if ord in (1, -1) else (columns, rows)
-        sums = vector_norm_op(A, ord=1, dim=(along,), keepdim=True)
+        sums = vector_norm_op(input, ord=1, dim=(along,), keepdim=True)
         result = sums.amax(across, keepdim=True) if ord > 0 else sums.amin(across, keepdim=True)
     elif ord in (2, -2, "nuc"):
-        values = svdvals(A.movedim((rows, columns), (-2, -1)))
+        values = svdvals(input.movedim((rows, columns), (-2, -1)))
         result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
         for axis in sorted((rows, columns)):
             result = result.unsqueeze(axis)
@@ -189,22 +191,22 @@ def norm_samples() -> Iterator[Sample]:
 
 @composite(norm_samples, spaces=("linalg",), out=True)
 def norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Dtype | None = None
+    input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Tensor:
     """A matrix norm when `ord` is given and two dimensions are meant, else a vector norm."""
-    check_tensor("linalg.norm", A, "A")
+    check_tensor("linalg.norm", input)
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    rank = A._data.ndim
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    rank = input._data.ndim
     several = dim is not None and not isinstance(dim, NUMBERS)
     if (dim is None and rank not in (1, 2)) or (several and len(dim) not in (1, 2)):
         rule = "with ord, expected a vector or a matrix, or one or two dimensions"
-        raise error(RuntimeError, "linalg.norm", rule, A=A, dim=dim)
+        raise error(RuntimeError, "linalg.norm", rule, input=input, dim=dim)
     if (dim is None and rank == 2) or (several and len(dim) == 2):
-        return matrix_norm(A, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
+        return matrix_norm(input, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(ord, str):
-        raise error(RuntimeError, "linalg.norm", f"order {ord!r} is for matrices", A=A, dim=dim)
-    return vector_norm(A, ord, dim, keepdim, dtype=dtype)
+        raise error(RuntimeError, "linalg.norm", f"order {ord!r} is for matrices", input=input, dim=dim)
+    return vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 
 # Condition and rank ----------------------------------------------------------------------------------------
@@ -220,16 +222,16 @@ def cond_samples() -> Iterator[Sample]:
 
 
 @composite(cond_samples, spaces=("linalg",), out=True)
-def cond(A: Tensor, p: Any = None) -> Tensor:
+def cond(input: Tensor, p: Any = None) -> Tensor:
     """‖A‖·‖A⁻¹‖; for ±2, the default, a ratio of singular values, of any matrix."""
-    check_matrix("linalg.cond", A)
+    check_matrix("linalg.cond", input)
     if p in (None, 2, -2):
-        values = svdvals(A)
+        values = svdvals(input)
         largest, smallest = values[..., 0], values[..., -1]
         return smallest / largest if p == -2 else largest / smallest
-    check_matrix("linalg.cond", A, square=True)
+    check_matrix("linalg.cond", input, square=True)
     if p == "nuc" or p == "fro" or p in (1, -1, inf, -inf):
-        return matrix_norm(A, p) * matrix_norm(inv(A), p)
+        return matrix_norm(input, p) * matrix_norm(inv(input), p)
     raise error(RuntimeError, "linalg.cond", f"order {p!r} is not supported")
 
 
@@ -245,12 +247,12 @@ def rank_samples() -> Iterator[Sample]:
 
 @composite(rank_samples, spaces=("linalg",), out=True)
 def matrix_rank(
-    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+    input: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
     """How many singular values are larger than max(atol, rtol · the largest)."""
-    check_matrix("linalg.matrix_rank", A, square=hermitian)
-    m, n = A._data.shape[-2:]
-    values = eigvalsh(A).abs() if hermitian else svdvals(A)
+    check_matrix("linalg.matrix_rank", input, square=hermitian)
+    m, n = input._data.shape[-2:]
+    values = eigvalsh(input).abs() if hermitian else svdvals(input)
     if not values._data.shape[-1]:
         return values.sum(-1).long()
     atol = tol if atol is None else atol

@@ -17,7 +17,7 @@ from cleargrad.codegen.expr import Expr, parameters
 
 NO_GRAD = "NO_GRAD"  # written as a vjp: the op has no gradient
 OPAQUE = "OPAQUE"  # written as a lowering: the compiler calls `run`, it cannot look inside
-PARTS = "PARTS"  # the lowering of a composite: the compiler sees the ops it is made of
+PARTS = "PARTS"  # the lowering of composites and fused ops: the compiler sees the ops they are made of
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,7 @@ class Op:
     outputs: int = 1
     view: bool = False
     node: type[Node] = Node
+    parts: Callable | None = None  # for lower = PARTS: the same result, computed by other ops
     plans: dict = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -33,7 +33,9 @@ def padded_shape(shape: tuple[int, ...], pads: Pads) -> tuple[int, ...]:
 def pad_spec(x: Tensor, *, pads: Pads, value: Any) -> Spec:
     shape = padded_shape(x._data.shape, pads)
     if any(extent < 0 for extent in shape):
-        raise error(RuntimeError, "pad", f"negative padding leaves a negative size, {shape}", input=x, pad=pads)
+        raise error(
+            RuntimeError, "pad", f"negative padding leaves a negative size, {shape}", input=x, pad=pads
+        )
     return Spec(shape, x.dtype)
 
 

@@ -56,7 +56,9 @@ def scaled_samples() -> Iterator[Sample]:
 def refuse_booleans(x: Any, y: Any) -> None:
     if dtypes.BOOL in (category_of(x), category_of(y)):
         rule = "subtraction, the `-` operator, with a bool tensor is not supported"
-        raise error(RuntimeError, "sub", rule, fix="invert a mask with ~ or logical_not(), or use logical_xor()")
+        raise error(
+            RuntimeError, "sub", rule, fix="invert a mask with ~ or logical_not(), or use logical_xor()"
+        )
 
 
 add_op = elementwise(
@@ -123,7 +125,9 @@ def positive(input: Tensor) -> Tensor:
     """The tensor itself."""
     check_tensor("positive", input)
     if input.dtype.category == dtypes.BOOL:
-        raise error(RuntimeError, "positive", "the `+` operator, on a bool tensor is not supported", input=input)
+        raise error(
+            RuntimeError, "positive", "the `+` operator, on a bool tensor is not supported", input=input
+        )
     return input
 
 
@@ -380,7 +384,9 @@ def check_ends(start: Any, end: Any, weight: Any) -> None:
     if start.dtype != end.dtype:
         raise error(RuntimeError, "lerp", "`end` must have the dtype of `input`", input=start, end=end)
     if category_of(start) < dtypes.FLOAT:
-        raise error(RuntimeError, "lerp", "only floating-point and complex tensors have points between", input=start)
+        raise error(
+            RuntimeError, "lerp", "only floating-point and complex tensors have points between", input=start
+        )
 
 
 def interpolation(name: str, formula: Callable) -> Callable:

@@ -43,7 +43,9 @@ def check_planes(op: str, x: Any, spatial: int) -> None:
 
 def check_float(op: str, x: Tensor, *others: dtypes.dtype) -> None:
     if x.dtype.category != dtypes.FLOAT and x.dtype not in others and x._data.size:
-        raise error(NotImplementedError, op, f"not implemented for {x.dtype}", input=x, fix="convert with .float()")
+        raise error(
+            NotImplementedError, op, f"not implemented for {x.dtype}", input=x, fix="convert with .float()"
+        )
 
 
 def on_batch(door: Callable, spatial: int, input: Tensor, *others: Tensor, **attrs: Any) -> Any:
@@ -54,11 +56,15 @@ def on_batch(door: Callable, spatial: int, input: Tensor, *others: Tensor, **att
     return tuple(part.squeeze(0) for part in result) if isinstance(result, tuple) else result.squeeze(0)
 
 
-def published(function: Callable, name: str, doc: str, samples: Callable, top: bool = False, **options: Any) -> Callable:
+def published(
+    function: Callable, name: str, doc: str, samples: Callable, top: bool = False, **options: Any
+) -> Callable:
     """Publishes one member of a family of functions under its own name."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return composite(samples, spaces=("nn.functional", "") if top else ("nn.functional",), **options)(function)
+    return composite(samples, spaces=("nn.functional", "") if top else ("nn.functional",), **options)(
+        function
+    )
 
 
 # Reading and writing at plane indices ------------------------------------------------------------------------
@@ -135,7 +141,9 @@ def pooled_shape(
         raise error(RuntimeError, op, rule, padding=padding, kernel_size=kernel, dilation=dilation)
     size = kernels.pooled_size(x._data.shape[2:], kernel, stride, padding, dilation, ceil_mode)
     if min(size) < 1:
-        rule = f"the output size, calculated as {size}, is too small: the window is larger than the padded input"
+        rule = (
+            f"the output size, calculated as {size}, is too small: the window is larger than the padded input"
+        )
         fix = "use a smaller kernel_size, or pool less before"
         raise error(RuntimeError, op, rule, input=x, kernel_size=kernel, fix=fix)
     return (*x._data.shape[:2], *size)
@@ -144,9 +152,13 @@ def pooled_shape(
 def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
     """max_pool1d, max_pool2d or max_pool3d, and the same with indices."""
     name = f"max_pool{spatial}d"
-    door_sample = Sample(real(2, 1, *(5, 3, 2)[:spatial]), **window(name, spatial, 2, 1, 0, dilation=1), ceil_mode=False)
+    door_sample = Sample(
+        real(2, 1, *(5, 3, 2)[:spatial]), **window(name, spatial, 2, 1, 0, dilation=1), ceil_mode=False
+    )
 
-    def values_spec(x: Tensor, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> Spec:
+    def values_spec(
+        x: Tensor, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+    ) -> Spec:
         if x._data.dtype.kind == "b":
             raise error(NotImplementedError, name, "not implemented for torch.bool", input=x)
         return Spec(pooled_shape(name, x, kernel, stride, padding, dilation, ceil_mode), x.dtype)
@@ -164,7 +176,9 @@ def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         node=f"MaxPool{spatial}DWithIndicesBackward0",
         outputs=2,
     )
-    values_only = opaque(name, spec=values_spec, run=run_max_values, vjp=NO_GRAD, samples=lambda: iter([door_sample]))
+    values_only = opaque(
+        name, spec=values_spec, run=run_max_values, vjp=NO_GRAD, samples=lambda: iter([door_sample])
+    )
 
     def with_indices(
         input: Tensor,
@@ -199,7 +213,9 @@ def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
     samples = window_samples(spatial, dilation=True)
     return (
         published(maxima, name, doc, samples, top=True),
-        published(with_indices, f"{name}_with_indices", doc + " Also its index in the plane.", samples, spatial == 1),
+        published(
+            with_indices, f"{name}_with_indices", doc + " Also its index in the plane.", samples, spatial == 1
+        ),
     )
 
 
@@ -270,7 +286,12 @@ def avg_samples(spatial: int) -> Callable[[], Iterator[Sample]]:
 def avg_pool_of(spatial: int) -> Callable:
     """avg_pool1d, avg_pool2d or avg_pool3d."""
     name = f"avg_pool{spatial}d"
-    attrs = {**window(name, spatial, 2, 1, 1), "ceil_mode": False, "count_include_pad": False, "divisor": None}
+    attrs = {
+        **window(name, spatial, 2, 1, 1),
+        "ceil_mode": False,
+        "count_include_pad": False,
+        "divisor": None,
+    }
 
     def spec(x: Tensor, *, kernel, stride, padding, ceil_mode, count_include_pad, divisor) -> Spec:
         check_float(name, x, dtypes.int64)
@@ -338,7 +359,9 @@ def lp_pool_of(spatial: int, averages: Callable, maxima: Callable) -> Callable:
     """lp_pool1d, lp_pool2d or lp_pool3d: (sum of x^p over the window)^(1/p)."""
     name = f"lp_pool{spatial}d"
 
-    def norms(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    def norms(
+        input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> Tensor:
         check_planes(name, input, spatial)
         if math.isinf(norm_type):
             least = norm_type < 0
@@ -361,7 +384,9 @@ lp_pool3d = lp_pool_of(3, avg_pool3d, max_pool3d)
 # Back to where the maxima were -------------------------------------------------------------------------------
 
 
-def unpooled_size(op: str, input: Tensor, kernel: tuple, stride: tuple, padding: tuple, output_size: Any) -> tuple:
+def unpooled_size(
+    op: str, input: Tensor, kernel: tuple, stride: tuple, padding: tuple, output_size: Any
+) -> tuple:
     spatial = len(kernel)
     extents = zip(input._data.shape[-spatial:], kernel, stride, padding)
     default = tuple((n - 1) * s + k - 2 * p for n, k, s, p in extents)

@@ -13,6 +13,7 @@ import numpy as np
 from cleargrad.autograd.node import make_leaf
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.binomial import binomial_counts
 from cleargrad.core.shape import Spec, as_index, broadcast, count
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
@@ -393,3 +394,36 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Counts of events at the rates in `input`."""
     check_tensor("poisson", input)
     return poisson_op(input, stream=stream_of(generator))
+
+
+def binomial_samples() -> Iterator[Sample]:
+    chances = real(3, 2, low=0.05, high=0.95)
+    yield Sample(np.floor(real(3, 2, low=1.0, high=20.0)), chances)
+    yield Sample(np.floor(real(2, low=50.0, high=90.0)), chances)
+    yield Fails(ValueError, whole(3), whole(3))
+
+
+def run_binomial(count: np.ndarray, prob: np.ndarray, *, stream: Any) -> np.ndarray:
+    return binomial_counts(stream, *np.broadcast_arrays(count, prob))
+
+
+binomial_op = opaque(
+    "binomial",
+    spec=lambda count, prob, *, stream: Spec(
+        broadcast("binomial", count._data.shape, prob._data.shape), count.dtype
+    ),
+    run=run_binomial,
+    vjp=NO_GRAD,
+    samples=binomial_samples,
+)
+
+
+@face(binomial_op)
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """The number of successes in `count` trials of probability `prob`."""
+    check_tensor("binomial", count, "count")
+    check_tensor("binomial", prob, "prob")
+    if count._data.dtype != prob._data.dtype:
+        rule = "expected count and prob to have the same dtype"
+        raise error(RuntimeError, "binomial", rule, count=count, prob=prob)
+    return binomial_op(count, prob, stream=stream_of(generator))

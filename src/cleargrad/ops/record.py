@@ -129,10 +129,11 @@ class Recorder:
         return outs
 
     def call_parts(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
-        """An op made of others that states its own gradient: the parts are recorded, the vjp is kept."""
+        """A fused op: what is recorded are the ops it is made of; its own gradient is kept."""
+        op.spec(*operands, **attrs)
         before = mode.set(grad=False)
         try:
-            outs = op.run.function(*operands, **attrs)  # type: ignore[attr-defined]
+            outs = op.parts(*operands, **attrs)  # type: ignore[misc]
         finally:
             mode.set(**before)
         arrays = [out._data for out in outs] if isinstance(outs, tuple) else outs._data

@@ -17,8 +17,11 @@ from cleargrad.core.generator import default_generator
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import composite, elementwise, face, opaque
+from cleargrad.ops.elementary import exp
 from cleargrad.ops.op import FACES, NO_GRAD, Face
+from cleargrad.ops.pointwise import clamp_above
 from cleargrad.ops.samples import Fails, Sample, binary, real, unary, whole
 from cleargrad.ops.views import check_tensor
 
@@ -64,11 +67,10 @@ def with_parameters(*settings: tuple) -> Callable:
 
 # Rectifiers ------------------------------------------------------------------------------------------------
 
-# A product with the mask is several times faster than a choice: NumPy branches on every element of a choice.
 threshold_backward = elementwise(
     "threshold_backward",
-    lambda grad, out: grad * (out > 0),
-    vjp=(lambda g, out: threshold_backward(g, out), lambda g, grad: g * grad * 0),
+    lambda grad, out: expr.drop(grad, out <= 0),
+    vjp=(lambda g, out: threshold_backward(g, out), None),
     samples=binary(numbers=False),
     public=False,
 )
@@ -92,7 +94,7 @@ relu_ = writer(relu, relu_op, BOTH)
 leaky_relu_op = elementwise(
     "leaky_relu",
     lambda x, slope: expr.maximum(x, 0) + slope * expr.minimum(x, 0),
-    vjp=(lambda g, x, slope: g.where(x > 0, g * slope), None),
+    vjp=(lambda g, x, slope: choose(x > 0, g, g * slope), None),
     samples=with_parameters((0.2,), (-0.5,)),
     public=False,
 )
@@ -109,7 +111,7 @@ leaky_relu_ = writer(leaky_relu, leaky_relu_op)
 threshold_op = elementwise(
     "threshold",
     lambda x, limit, value: expr.where(x <= limit, value, x),
-    vjp=(lambda g, x, limit: g.where(x > limit, 0), None, None),
+    vjp=(lambda g, x, limit: choose(x > limit, g, 0), None, None),
     samples=lambda: iter(
         [Sample(real(3, 4), 0.1, 20.0), Sample(whole(5), 2, -1), Fails(TypeError, real(2), "a", 1)]
     ),
@@ -146,7 +148,7 @@ def prelu_samples() -> Iterator[Sample]:
 prelu_op = elementwise(
     "prelu",
     lambda x, weight: expr.maximum(x, 0) + weight * expr.minimum(x, 0),
-    vjp=(lambda g, x, weight: g.where(x > 0, g * weight), lambda g, x: (g * x).where(x <= 0, 0)),
+    vjp=(lambda g, x, weight: choose(x > 0, g, g * weight), lambda g, x: choose(x > 0, 0, g * x)),
     samples=prelu_samples,
     node="PreluKernelBackward0",
     public=False,
@@ -236,7 +238,7 @@ def exponential_unit(name: str, samples: Callable) -> Callable:
 
 def exponential_slope(g: Tensor, x: Tensor, alpha: float, scale: float, inner: float) -> Tensor:
     g = g * scale
-    return g.where(x > 0, g * (x.clamp(max=0) * inner).exp() * (alpha * inner))
+    return choose(x > 0, g, g * exp(clamp_above(x, 0) * inner) * (alpha * inner))
 
 
 def celu_samples() -> Iterator[Sample]:

@@ -35,7 +35,9 @@ Scales = tuple[float | None, ...]
 
 
 @functools.lru_cache(maxsize=256)
-def axis_table(n: int, out: int, filter: str, align_corners: bool, scale: float | None, antialias: bool, kind: np.dtype):
+def axis_table(
+    n: int, out: int, filter: str, align_corners: bool, scale: float | None, antialias: bool, kind: np.dtype
+):
     """(indices, weights) of one axis, the same for every image of a size."""
     return kernels.axis_weights(n, out, filter, align_corners, scale, antialias, kind)
 
@@ -88,7 +90,12 @@ def resample_of(filter: str, spatial: int, antialias: bool, name: str, node: str
         spec=resample_spec,
         run=run_resample,
         vjp=lambda g, *, x_shape, filter, align_corners, scales, antialias: resample_adjoint(
-            g, input_size=x_shape[2:], filter=filter, align_corners=align_corners, scales=scales, antialias=antialias
+            g,
+            input_size=x_shape[2:],
+            filter=filter,
+            align_corners=align_corners,
+            scales=scales,
+            antialias=antialias,
         ),
         samples=lambda: iter([Sample(real(1, 2, *(3, 4, 2)[:spatial]), size=(5, 3, 2)[:spatial], **attrs)]),
         node=node + "Backward0",
@@ -121,7 +128,14 @@ resample_adjoint = opaque(
     ](c, size=g_shape[2:], filter=filter, align_corners=align_corners, scales=scales, antialias=antialias),
     samples=lambda: iter(
         [
-            Sample(real(1, 2, 5), input_size=(3,), filter="linear", align_corners=False, scales=(None,), antialias=False)
+            Sample(
+                real(1, 2, 5),
+                input_size=(3,),
+                filter="linear",
+                align_corners=False,
+                scales=(None,),
+                antialias=False,
+            )
         ]
     ),
 )
@@ -212,7 +226,9 @@ def check_mode(input: Tensor, mode: str, spatial: int) -> None:
         raise error(NotImplementedError, "interpolate", rule, input=input, fix=fix)
 
 
-def target_size(input: Tensor, size: Any, scale_factor: Any, recompute: bool) -> tuple[tuple[int, ...], Scales]:
+def target_size(
+    input: Tensor, size: Any, scale_factor: Any, recompute: bool
+) -> tuple[tuple[int, ...], Scales]:
     """The output size, and the factors to place the entries by where the user's are to be taken exactly."""
     space = input._data.shape[2:]
     if (size is None) == (scale_factor is None):
@@ -245,7 +261,11 @@ def upsample_samples() -> Iterator[Sample]:
 
 @composite(upsample_samples, spaces=("nn.functional",))
 def upsample(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
 ) -> Tensor:
     """The old name of interpolate."""
     deprecated("upsample")
@@ -269,7 +289,9 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 # At free points ----------------------------------------------------------------------------------------------
 
 
-def read_spec(x: Tensor, grid: Tensor, *, order: tuple, mode: str, padding_mode: str, align_corners: bool) -> Spec:
+def read_spec(
+    x: Tensor, grid: Tensor, *, order: tuple, mode: str, padding_mode: str, align_corners: bool
+) -> Spec:
     op, shape, points = "grid_sample", x._data.shape, grid._data.shape
     spatial = len(shape) - 2
     facts = {"input": x, "grid": grid}
@@ -418,9 +440,13 @@ def numbered_volumes() -> Iterator[Sample]:
 
 
 @composite(numbered_samples)
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """grid_sample with its modes by number."""
-    return grid_sample(input, grid, GRID_MODES[interpolation_mode], GRID_PADDINGS[padding_mode], align_corners)
+    return grid_sample(
+        input, grid, GRID_MODES[interpolation_mode], GRID_PADDINGS[padding_mode], align_corners
+    )
 
 
 for number, sampled in {2: numbered_samples, 3: numbered_volumes}.items():
@@ -495,7 +521,9 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     if min(size) <= 0:
         raise error(ValueError, "affine_grid", "expected a non-zero, positive output size", size=size)
     if theta._data.shape[0] != batch:
-        raise error(RuntimeError, "affine_grid", "theta and size differ in batch size", theta=theta, size=size)
+        raise error(
+            RuntimeError, "affine_grid", "theta and size differ in batch size", theta=theta, size=size
+        )
     if align_corners and min(space) == 1:
         warnings.warn(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "

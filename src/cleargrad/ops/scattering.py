@@ -123,7 +123,12 @@ def collect(g: Tensor, index: Tensor, *, dim: int) -> Tensor:
 
 
 scatter_src = opaque(
-    "scatter", spec=scatter_spec, run=run_scatter, vjp=(erase, None, collect), samples=scatter_samples, spec_first=False
+    "scatter",
+    spec=scatter_spec,
+    run=run_scatter,
+    vjp=(erase, None, collect),
+    samples=scatter_samples,
+    spec_first=False,
 )
 scatter_value = opaque(
     "scatter_value",
@@ -157,7 +162,9 @@ def scatter(
     if reduce is not None:
         return scatter_reduced(input, dim, index, src, reduce)
     if number:
-        return scatter_with(scatter_value, input, index, as_number("scatter", src, input.dtype).item(), dim=dim)
+        return scatter_with(
+            scatter_value, input, index, as_number("scatter", src, input.dtype).item(), dim=dim
+        )
     return scatter_with(scatter_src, input, index, src, dim=dim)
 
 
@@ -198,7 +205,9 @@ def start_of(reduce: str, dtype: np.dtype) -> Any:
     return limits.min if reduce == "amax" else limits.max
 
 
-def reduce_places(x: np.ndarray, positions: np.ndarray, src: np.ndarray, reduce: str, include_self: bool) -> np.ndarray:
+def reduce_places(
+    x: np.ndarray, positions: np.ndarray, src: np.ndarray, reduce: str, include_self: bool
+) -> np.ndarray:
     result = np.array(widen(x), order="C")
     if not include_self:
         result.reshape(-1)[positions] = start_of(reduce, result.dtype)
@@ -212,7 +221,15 @@ def reduce_places(x: np.ndarray, positions: np.ndarray, src: np.ndarray, reduce:
 
 
 def reduce_vjp(
-    g: Tensor, x: Tensor, index: Tensor, src: Tensor, out: Tensor, *, dim: int, reduce: str, include_self: bool
+    g: Tensor,
+    x: Tensor,
+    index: Tensor,
+    src: Tensor,
+    out: Tensor,
+    *,
+    dim: int,
+    reduce: str,
+    include_self: bool,
 ) -> tuple:
     """Gradients of x and src. A tie for the extreme shares the gradient evenly."""
 
@@ -238,7 +255,9 @@ def reduce_vjp(
     return share * in_x, None, pick(share) * in_src
 
 
-def prod_vjp(g: Tensor, x: Tensor, index: Tensor, src: Tensor, out: Tensor, *, dim: int, include_self: bool) -> tuple:
+def prod_vjp(
+    g: Tensor, x: Tensor, index: Tensor, src: Tensor, out: Tensor, *, dim: int, include_self: bool
+) -> tuple:
     """The product of all others, without dividing by zero: a factor that is zero is left out of the product instead."""
 
     def product(first: Tensor, others: Tensor) -> Tensor:
@@ -277,7 +296,9 @@ def reducing_op(name: str, samples: Callable, kind: type[Exception]) -> Callable
 def scatter_reduce_samples() -> Iterator[Sample]:
     for reduce in JOINS:
         yield Sample(real(4, 3), 0, whole(5, 3, high=4), real(5, 3, seed=1), reduce)
-        yield Sample(real(4, 3), 1, whole(2, 2, high=3), real(3, 3, seed=1), reduce=reduce, include_self=False)
+        yield Sample(
+            real(4, 3), 1, whole(2, 2, high=3), real(3, 3, seed=1), reduce=reduce, include_self=False
+        )
     yield Sample(whole(4, low=-9, high=9), 0, whole(6, high=4), whole(6, low=-9, high=9), "mean")
     yield Sample(real(), 0, np.array(0), real(seed=1), "sum")
     yield Fails(RuntimeError, real(4, 3), 0, np.array([[4]]), real(1, 1), "sum")

@@ -51,9 +51,7 @@ erfinv = function(
     "erfinv", kernel("erfinv"), lambda out: (SQRT_PI / 2) * exp(out * out), low=-0.9, high=0.9, **BOTH
 )
 erfcx = function("erfcx", kernel("erfcx"), vjp=lambda g, x, out: g * (2 * x * out - 2 / SQRT_PI), **SPECIAL)
-ndtr = function(
-    "ndtr", kernel("ndtr"), lambda x: exp(x * x * -0.5) / math.sqrt(2 * math.pi), **SPECIAL
-)
+ndtr = function("ndtr", kernel("ndtr"), lambda x: exp(x * x * -0.5) / math.sqrt(2 * math.pi), **SPECIAL)
 ndtri = function(
     "ndtri",
     kernel("ndtri"),
@@ -244,7 +242,9 @@ def also(names: dict[str, str]) -> None:
     """Publishes functions of the top level in torch.special, under another name when it has one."""
     published = {face.name: face for face in FACES if "" in face.spaces}
     for name, known_as in names.items():
-        face = dataclasses.replace(published[known_as], name=name, spaces=("special",), method=False, inplace=None)
+        face = dataclasses.replace(
+            published[known_as], name=name, spaces=("special",), method=False, inplace=None
+        )
         FACES.append(face)
 
 

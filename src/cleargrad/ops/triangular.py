@@ -98,14 +98,14 @@ def triangular_samples() -> Iterator[Sample]:
 
 @composite(triangular_samples, spaces=("linalg",), out=True)
 def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
     """X with A·X = B (or X·A = B), reading one triangle of A; `unitriangular` takes its diagonal as ones."""
     if left:
-        return triangular_op(A, B, upper=upper, unitriangular=unitriangular)
-    check_matrix("linalg.solve_triangular", A, square=True)
+        return triangular_op(input, B, upper=upper, unitriangular=unitriangular)
+    check_matrix("linalg.solve_triangular", input, square=True)
     check_matrix("linalg.solve_triangular", B, "B")
-    return triangular_op(A.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
+    return triangular_op(input.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
 
 
 def older_triangular_samples() -> Iterator[Sample]:
@@ -133,12 +133,12 @@ INDEFINITE = "the input is not positive-definite (the leading minor of order {} 
 
 
 def first_bad_minor(A: np.ndarray) -> int:
-    for order in range(1, A.shape[-1]):
+    for order in range(1, A.shape[-1] + 1):
         try:
             np.linalg.cholesky(A[:order, :order])
         except np.linalg.LinAlgError:
             return order
-    return A.shape[-1]
+    return 0
 
 
 def run_cholesky(A: np.ndarray, *, upper: bool, check: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -177,9 +177,9 @@ def cholesky_samples() -> Iterator[Sample]:
 
 
 @composite(cholesky_samples, spaces=("linalg",), out=True)
-def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """L with A = L·Lᴴ, or the upper triangular factor; only one triangle of A is read."""
-    return cholesky_op(A, upper=upper, check=True)[0]
+    return cholesky_op(input, upper=upper, check=True)[0]
 
 
 @composite(cholesky_samples, method=True, out=True)
@@ -193,9 +193,9 @@ def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
     spaces=("linalg",),
     out=True,
 )
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple:
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple:
     """The factor, and for each matrix 0 or the order of the minor that is not positive."""
-    return return_types.linalg_cholesky_ex(cholesky_op(A, upper=upper, check=check_errors))
+    return return_types.linalg_cholesky_ex(cholesky_op(input, upper=upper, check=check_errors))
 
 
 def run_cholesky_solve(B: np.ndarray, L: np.ndarray, *, upper: bool) -> np.ndarray:
@@ -230,9 +230,9 @@ def cholesky_solve_samples() -> Iterator[Sample]:
 
 
 @composite(cholesky_solve_samples, method=True, out=True)
-def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X with A·X = B, from the Cholesky factor L of A."""
-    return cholesky_solve_op(B, L, upper=upper)
+    return cholesky_solve_op(input, input2, upper=upper)
 
 
 def cholesky_inverse_samples() -> Iterator[Sample]:
@@ -242,11 +242,11 @@ def cholesky_inverse_samples() -> Iterator[Sample]:
 
 
 @composite(cholesky_inverse_samples, method=True, out=True)
-def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, from its Cholesky factor."""
-    check_matrix("cholesky_inverse", L, square=True)
-    n = L._data.shape[-1]
-    return cholesky_solve(identity(n, n, L).expand(L._data.shape), L, upper)
+    check_matrix("cholesky_inverse", input, square=True)
+    n = input._data.shape[-1]
+    return cholesky_solve(identity(n, n, input).expand(input._data.shape), input, upper)
 
 
 # LU --------------------------------------------------------------------------------------------------------

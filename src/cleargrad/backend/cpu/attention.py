@@ -2,7 +2,8 @@
 
 Arrays are (heads, rows, width), where heads counts everything before the last two dimensions. Work goes
 through in blocks of scores that fit the cache: many heads at once when they are small, some rows of one head
-when it is large. Beside the result the gradient needs each row's highest score and sum of exponentials. Read next: ops/attention.py.
+when it is large. Beside the result the gradient needs each row's highest score and sum of exponentials.
+Read next: ops/attention.py.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from cleargrad.backend.cpu.precision import widen
 
-# Measured on shapes of MNIST and ResNet networks: columns of about 4 MiB make products large enough for BLAS
-# and are still in the last cache when they are read back.
-COLUMN_BYTES = 4 << 20
+# Measured on shapes of MNIST and ResNet networks: columns and their product of about 2 MiB are large enough for
+# BLAS and still in cache when they are read back.
+BLOCK_BYTES = 2 << 20
 
 
 def convolve(x, w, stride, padding, dilation, groups, bias=None) -> np.ndarray:
@@ -33,7 +33,7 @@ def convolve(x, w, stride, padding, dilation, groups, bias=None) -> np.ndarray:
     windows = sliding_windows(pad(x, padding), kernel, size, stride, dilation, groups)
     weights = _weight_matrix(w, groups)
     targets = _by_group(out, groups)
-    for block in _blocks(windows, len(size)):
+    for block in _blocks(windows, targets, len(size)):
         target = targets[block]
         product = weights @ _as_matrix(windows[block], target.shape[2:])
         if bias is not None:  # here, where the product is still in cache
@@ -58,7 +58,7 @@ def convolve_input(g, w, input_size, stride, padding, dilation, groups, bias=Non
     windows = sliding_windows(padded, kernel, size, stride, dilation, groups)
     weights = _weight_matrix(w, groups).swapaxes(1, 2)
     sources = _by_group(g, groups)
-    for block in _blocks(windows, len(size)):
+    for block in _blocks(windows, sources, len(size)):
         source = sources[block]
         columns = weights @ _as_matrix(source, source.shape[2:])
         window = windows[block]
@@ -78,7 +78,7 @@ def convolve_weight(g, x, kernel_size, stride, padding, dilation, groups) -> np.
     sources = _by_group(g, groups)
     taps = windows.shape[1] * math.prod(kernel_size)
     total = np.zeros((groups, out_channels // groups, taps), np.result_type(g, x))
-    for block in _blocks(windows, len(size)):
+    for block in _blocks(windows, sources, len(size)):
         source = sources[block]
         columns = _as_matrix(windows[block], source.shape[2:])
         total += _as_matrix(source, source.shape[2:]) @ columns.swapaxes(1, 2)
@@ -126,16 +126,16 @@ def _by_group(x, groups) -> np.ndarray:
     return as_strided(x, shape, (per_group * step_channel, step_channel, step_batch, *steps))
 
 
-def _blocks(windows, spatial_ndim):
-    """Cut (N, *T), the last axes of `windows`, into samples, and a large sample along its first dimension."""
+def _blocks(windows, results, spatial_ndim):
+    """Cut (N, *T), the last axes of both, into samples, and a large sample along its first dimension."""
     batch, rows, *rest = windows.shape[-1 - spatial_ndim :]
     if windows.size == 0:
         if batch and math.prod(rest) * rows:
             yield (Ellipsis,)
         return
-    row_bytes = windows.size // (batch * rows) * windows.itemsize
-    rows_at_once = max(1, min(rows, COLUMN_BYTES // row_bytes))
-    samples_at_once = max(1, COLUMN_BYTES // (row_bytes * rows)) if rows_at_once == rows else 1
+    row_bytes = (windows.size + results.size) // (batch * rows) * windows.itemsize
+    rows_at_once = max(1, min(rows, BLOCK_BYTES // row_bytes))
+    samples_at_once = max(1, BLOCK_BYTES // (row_bytes * rows)) if rows_at_once == rows else 1
     whole = (slice(None),) * len(rest)
     for sample, row in product(range(0, batch, samples_at_once), range(0, rows, rows_at_once)):
         yield (Ellipsis, slice(sample, sample + samples_at_once), slice(row, row + rows_at_once), *whole)

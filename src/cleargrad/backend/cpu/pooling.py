@@ -40,6 +40,9 @@ def max_values(x, kernel, stride, padding, dilation, ceil_mode) -> np.ndarray:
 
 def adaptive_max_pool(x, size) -> tuple[np.ndarray, np.ndarray]:
     """The largest value, and its index, in each of the `size` nearly equal parts of the plane."""
+    if 0 in size:
+        shape = (*x.shape[:2], *size)
+        return np.empty(shape, x.dtype), np.empty(shape, np.int64)
     bounds = [_adaptive_bounds(n, parts) for n, parts in zip(x.shape[2:], size)]
     return _max_among(x, _candidates(x.shape[2:], bounds))
 

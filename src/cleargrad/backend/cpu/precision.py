@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from cleargrad.core.dtype import NARROW
+
 
 def is_half(dtype) -> bool:
     """Whether dtype is float16 or bfloat16."""
-    return dtype.name in ("float16", "bfloat16")
+    return dtype in NARROW
 
 
 def widen(x) -> np.ndarray:
