@@ -415,6 +415,7 @@ def compared(door: Callable) -> Callable:
 
 
 # Operators call the doors of their ops directly; what they cannot take becomes Python's own TypeError.
+Tensor.__rmatmul__ = swapped(matmul.matmul.__wrapped__)  # type: ignore[attr-defined]
 OPERATORS: dict[str, Callable] = {
     "add": pointwise.add_op,
     "sub": pointwise.sub_op,

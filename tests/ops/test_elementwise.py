@@ -1,4 +1,4 @@
-"""What the op matrix cannot see of elementwise ops: odd numbers, corners of gradients, operators, foreign types."""
+"""What the op matrix cannot see of elementwise ops: odd numbers, corners of gradients, operators."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ def test_equality_with_anything() -> None:
     assert (x != "a") is True
     assert x in [x]
     with pytest.raises(TypeError):
-        x < None
+        operator.lt(x, None)
     with pytest.raises(TypeError):
-        x + "a"
+        operator.add(x, "a")
 
 
 def test_subtraction_refuses_masks() -> None:
@@ -143,7 +143,7 @@ def test_positive_and_parts_are_the_tensor_itself() -> None:
     assert cg.real(x) is x
     assert x.conj() is x
     with pytest.raises(RuntimeError):
-        x.imag
+        cg.imag(x)
 
 
 def test_real_part_shares_memory() -> None:

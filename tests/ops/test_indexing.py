@@ -1,4 +1,4 @@
-"""Indexing with brackets, compared with PyTorch expression by expression: values, shapes, memory, gradients, errors.
+"""Indexing with brackets, compared with PyTorch by expression: values, shapes, memory, gradients, errors.
 
 Each expression is Python source, evaluated once with our module and once with PyTorch's under the name `T`.
 """
@@ -26,31 +26,38 @@ SHAPES = {
 }
 
 ATOMS = [
-    "0", "-1", "1", "7", "np.int64(1)", "np.int32(-1)", "T.tensor(1)", "T.tensor(-1, dtype=T.int32)", ":", "1:", ":-1", "::2",
-    "-2:", "0:0", "5:9", "T.tensor(0):T.tensor(2)", "None", "...", "True", "False", "[0, 1]", "[0]", "[]", "[1, 1, 0]",
-    "[[0, 1], [1, 0]]", "[True, False]", "[True, False, True]", "[True, False, True, True]", "(0, 1)", "T.tensor([0, -1, 0])",
-    "T.tensor([[0, 1], [1, 1]])", "T.tensor([0, 1], dtype=T.int32)", "T.tensor([True, False, True])", "T.tensor([False, False])",
+    "0", "-1", "1", "7", "np.int64(1)", "np.int32(-1)", "T.tensor(1)", "T.tensor(-1, dtype=T.int32)", ":",
+    "1:", ":-1", "::2", "-2:", "0:0", "5:9", "T.tensor(0):T.tensor(2)", "None", "...", "True", "False",
+    "[0, 1]", "[0]", "[]", "[1, 1, 0]", "[[0, 1], [1, 0]]", "[True, False]", "[True, False, True]",
+    "[True, False, True, True]", "(0, 1)", "T.tensor([0, -1, 0])", "T.tensor([[0, 1], [1, 1]])",
+    "T.tensor([0, 1], dtype=T.int32)", "T.tensor([True, False, True])", "T.tensor([False, False])",
     "T.tensor(True)", "T.tensor(False)", "T.tensor([], dtype=T.int64)", "T.tensor([9])", "np.array([0, 1])",
     "np.array([True, False])", "np.array(1)", "range(2)",
 ]  # fmt: skip
 WRONG = [
-    "1.0", "1.5:2", "::-1", "::0", "T.tensor([0., 1.])", "T.tensor(1.)", "[0.5]", "T.tensor([0, 1], dtype=T.int8)",
-    "T.tensor([0, 1], dtype=T.int16)", "{}", "object()", "1j", "..., ...", "[[0], [1, 2]]", "[None]", "[slice(0, 1)]",
-    "T.tensor([-9])", "0, 0, 0, 0, 0, 0",
+    "1.0", "1.5:2", "::-1", "::0", "T.tensor([0., 1.])", "T.tensor(1.)", "[0.5]",
+    "T.tensor([0, 1], dtype=T.int8)", "T.tensor([0, 1], dtype=T.int16)", "{}", "object()", "1j", "..., ...",
+    "[[0], [1, 2]]", "[None]", "[slice(0, 1)]", "T.tensor([-9])", "0, 0, 0, 0, 0, 0",
 ]  # fmt: skip
 PAIRS = [
-    "0", "-1", "1:", "::2", ":", "None", "...", "True", "[0, 1]", "[[0], [1]]", "[True, False]", "T.tensor(1)",
-    "T.tensor([0, 1, 0])", "T.tensor([True, False, True])", "T.tensor([[True, False, True]] * 4)",
+    "0", "-1", "1:", "::2", ":", "None", "...", "True", "[0, 1]", "[[0], [1]]", "[True, False]",
+    "T.tensor(1)", "T.tensor([0, 1, 0])", "T.tensor([True, False, True])",
+    "T.tensor([[True, False, True]] * 4)",
 ]  # fmt: skip
 MORE = [
-    "0, 1, 2", "0, :, 1", "[0, 1], :, [0, 1]", "[0, 1], 0, [0, 1]", ":, [0, 1], [1, 2]", ":, [0, 2], 1", "[1], :, [0, 1]", "0, :, [0, 1]",
-    ":, 0, [0, 1]", "[0, 1], ..., [1, 1]", "..., [1, 1], None", "None, [0, 1], None, [1, 1]", "[0, 1], None, [0, 1]", "[0, 1], True",
-    "T.tensor([[True, False, True], [False, True, True]])", "T.tensor([[True, False, True], [False, True, True]]), [1, 0, 2, 2]",
-    "T.tensor([[True, False, True], [False, True, True]]), 1:3", "1, T.tensor([[True, False, True, True]] * 3)", "[0, 1], T.tensor([True, True, False])",
-    "T.ones(2, 3, 4, dtype=T.bool)", "T.zeros(2, 3, 4, dtype=T.bool)", "T.zeros(4, 3, dtype=T.bool)", "T.ones(4, 3, dtype=T.bool)",
-    "T.tensor([[0, 1], [1, 0]]), T.tensor([1, 2])", "[0, 1], [0, 1, 2]", "T.tensor(1), :, [0, 1]", ":, [0, 1], :, T.tensor(0)",
-    ":, :, T.tensor([2, 0]), None, 0", "..., 0, :, [1, 0]", "1, 0, 2, 1", ":, T.tensor(0), [[2], [0]], [[1, 0]]", "T.tensor(True), 0", "False, [0, 1]",
-    "None, None, 0", "::2, 1::2", "1:, ..., -1", "0, ...", "..., None", "None, ..., None, 0",
+    "0, 1, 2", "0, :, 1", "[0, 1], :, [0, 1]", "[0, 1], 0, [0, 1]", ":, [0, 1], [1, 2]", ":, [0, 2], 1",
+    "[1], :, [0, 1]", "0, :, [0, 1]", ":, 0, [0, 1]", "[0, 1], ..., [1, 1]", "..., [1, 1], None",
+    "None, [0, 1], None, [1, 1]", "[0, 1], None, [0, 1]", "[0, 1], True",
+    "T.tensor([[True, False, True], [False, True, True]])",
+    "T.tensor([[True, False, True], [False, True, True]]), [1, 0, 2, 2]",
+    "T.tensor([[True, False, True], [False, True, True]]), 1:3",
+    "1, T.tensor([[True, False, True, True]] * 3)", "[0, 1], T.tensor([True, True, False])",
+    "T.ones(2, 3, 4, dtype=T.bool)", "T.zeros(2, 3, 4, dtype=T.bool)", "T.zeros(4, 3, dtype=T.bool)",
+    "T.ones(4, 3, dtype=T.bool)", "T.tensor([[0, 1], [1, 0]]), T.tensor([1, 2])", "[0, 1], [0, 1, 2]",
+    "T.tensor(1), :, [0, 1]", ":, [0, 1], :, T.tensor(0)", ":, :, T.tensor([2, 0]), None, 0",
+    "..., 0, :, [1, 0]", "1, 0, 2, 1", ":, T.tensor(0), [[2], [0]], [[1, 0]]", "T.tensor(True), 0",
+    "False, [0, 1]", "None, None, 0", "::2, 1::2", "1:, ..., -1", "0, ...", "..., None",
+    "None, ..., None, 0",
 ]  # fmt: skip
 
 EXPRESSIONS = ATOMS + WRONG + [f"{a}, {b}" for a, b in itertools.product(PAIRS, PAIRS)] + MORE
@@ -182,7 +189,7 @@ def test_set(shape: str, grad: bool) -> None:
     assert not wrong, f"{len(wrong)} differ\n" + "\n".join(wrong)
 
 
-# What the brackets do beside their values --------------------------------------------------------------------
+# What the brackets do beside their values -----------------------------------------------------------------
 
 
 def test_augmented_assignment_reads_and_writes() -> None:
@@ -235,7 +242,7 @@ def test_leaf_may_not_be_written() -> None:
                 x[index] = 1.0
 
 
-# Recording -----------------------------------------------------------------------------------------------------
+# Recording -------------------------------------------------------------------------------------------------
 
 
 def recorded(function: Any, *arrays: np.ndarray) -> list:
@@ -301,7 +308,7 @@ def test_recorded_equals_eager(function: Any, arrays: tuple) -> None:
     assert recorded(function, *arrays) == expected
 
 
-# Embeddings: gradients that are not derivatives, and the write in the forward --------------------------------------
+# Embeddings: gradients that are not derivatives, and the write in the forward -------------------------------
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ PRIMITIVES: dict[str, int] = {}
 class Expr:
     """A node of a scalar expression: a primitive applied to expressions and Python numbers."""
 
-    __slots__ = ("primitive", "args")
+    __slots__ = ("args", "primitive")
 
     def __init__(self, primitive: str, args: tuple):
         self.primitive = primitive
@@ -196,7 +196,8 @@ SPECIAL = {
     1: (
         "erf", "erfc", "erfcx", "erfinv", "ndtr", "ndtri", "log_ndtr", "lgamma", "digamma", "trigamma",
         "i0", "i0e", "i1", "i1e", "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
-        "scaled_modified_bessel_k1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0",
+        "scaled_modified_bessel_k1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1",
+        "spherical_bessel_j0",
         "airy_ai",
     ),
     2: (

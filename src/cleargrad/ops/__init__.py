@@ -8,6 +8,7 @@ from collections.abc import Callable
 # The declarations, in reading order; loading one registers its ops.
 FILES = (
     "pointwise",
+    "bounds",
     "comparison",
     "elementary",
     "special_functions",

@@ -16,7 +16,7 @@ import numpy as np
 
 from cleargrad.autograd.node import Output, edge_of, extra_of, make_node, pack, saved_output
 from cleargrad.codegen.expr import Expr, substitute
-from cleargrad.core.mode import SPECIAL, mode
+from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.tensor import Tensor, as_array, wrap, wrap_view
 from cleargrad.errors import error, user_frame
 from cleargrad.ops.op import NO_GRAD, Op
@@ -43,7 +43,8 @@ def label(door: Callable, op: Op) -> Callable:
 
 def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     """Runs or records one op."""
-    if mode.how == SPECIAL and mode.recorder is not None:
+    how = gate.how or mode.how
+    if how == SPECIAL and mode.recorder is not None:
         return mode.recorder.call(op, operands, attrs)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
@@ -56,7 +57,7 @@ def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         check_operands(op, operands)
         op.spec(*operands, **attrs)  # raises the error in our words, when it knows better than NumPy
         raise
-    return link(op, operands, attrs, result)
+    return link(op, operands, attrs, result, mode.grad if how == SPECIAL else how)
 
 
 def checked(op: Op) -> Callable:
@@ -78,23 +79,23 @@ def check_operands(op: Op, operands: tuple) -> None:
             raise error(TypeError, op.name, rule)
 
 
-def link(op: Op, operands: tuple, attrs: dict[str, Any], result: Any) -> Any:
-    """Wraps an op's results as tensors and, when needed, ties them to the graph."""
-    edges = None
-    if mode.grad and op.vjp is not NO_GRAD:
-        edges = tuple(edge_of(x) if isinstance(x, Tensor) else None for x in operands)
-        if not any(edge is not None for edge in edges):
+def link(op: Op, operands: tuple, attrs: dict[str, Any], result: Any, grad: bool | int) -> Any:
+    """Wraps an op's results as tensors and, when gradients are on and needed, ties them to the graph."""
+    edges: tuple | None = None
+    if grad and op.vjp is not NO_GRAD:
+        edges = tuple([edge_of(x) if isinstance(x, Tensor) else None for x in operands])
+        if edges.count(None) == len(edges):
             edges = None
     if op.outputs != 1 or isinstance(result, (list, tuple)):
-        return link_several(op, operands, attrs, result, edges)
-    data = as_array(result)
+        return link_several(op, operands, attrs, result, edges, grad)
+    data = result if type(result) is np.ndarray else np.asarray(result)
     if op.view:
-        out = wrap_view(data, operands[0], None, None if mode.grad else IN_NO_GRAD)
+        out = wrap_view(data, operands[0], None, None if grad else IN_NO_GRAD)
     else:
         out = wrap(data)
     if edges is not None and differentiable(data):
         out._edge = tie(op, operands, attrs, edges, data.shape, data.dtype, (out,))
-    if mode.inference:
+    if not grad and mode.inference:
         out._inference = True
     return out
 
@@ -119,14 +120,16 @@ def tie(op: Op, operands: tuple, attrs: dict, edges: tuple, shape: Any, dtype: A
     return node
 
 
-def link_several(op: Op, operands: tuple, attrs: dict, results: Any, edges: tuple | None) -> tuple:
+def link_several(
+    op: Op, operands: tuple, attrs: dict, results: Any, edges: tuple | None, grad: bool | int
+) -> tuple:
     arrays = [as_array(result) for result in results]
     if op.view:
-        caution = SEVERAL if mode.grad else IN_NO_GRAD
+        caution = SEVERAL if grad else IN_NO_GRAD
         outs = tuple(wrap_view(data, operands[0], None, caution) for data in arrays)
     else:
         outs = tuple(wrap(data) for data in arrays)
-    if mode.inference:
+    if not grad and mode.inference:
         for out in outs:
             out._inference = True
     if edges is None or not outs:

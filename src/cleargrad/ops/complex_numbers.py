@@ -1,7 +1,7 @@
 """Complex numbers: their parts, conjugates, angles, and the views that read them as pairs of reals.
 
-Gradients follow PyTorch's convention: the vjp of a holomorphic f is g · conj(f′). Conjugates are computed at once,
-so there is nothing for resolve_conj() to do. Read next: ops/views.py.
+Gradients follow PyTorch's convention: the vjp of a holomorphic f is g · conj(f′). Conjugates are computed at
+once, so there is nothing for resolve_conj() to do. Read next: ops/views.py.
 """
 
 from __future__ import annotations

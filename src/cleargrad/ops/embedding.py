@@ -1,7 +1,7 @@
 """Tables of vectors: embedding, embedding_bag, and one_hot.
 
-An embedding reads rows of a weight; its gradient adds rows up again (backend/cpu/scatter.py). A bag is a run of rows
-reduced to one. Read next: ops/attention.py.
+An embedding reads rows of a weight; its gradient adds rows up again (backend/cpu/scatter.py). A bag is a run
+of rows reduced to one. Read next: ops/attention.py.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def padding_row(op: str, padding_idx: int | None, weight: Any, wrong: type[Excep
 
 
 def renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scales the rows about to be read down to `max_norm`, in place and outside the graph, as PyTorch does."""
+    """Scales the rows about to be read down to `max_norm`, in place and outside the graph."""
     with no_grad():
         places = indices.reshape(-1)
         rows = weight[places]
@@ -188,7 +188,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or maxima of rows of `weight`; a bag is a row of a 2-D input, or what lies between two offsets."""
+    """Sums, means or maxima of rows of `weight`; a bag is a row of the input, or lies between offsets."""
     input, weight = old_order(input, weight)
     check_bag(input, offsets, mode, sparse, scale_grad_by_freq, per_sample_weights)
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
@@ -246,7 +246,7 @@ def old_order(input: Any, weight: Any) -> tuple[Tensor, Tensor]:
     check_tensor("embedding_bag", input)
     check_tensor("embedding_bag", weight, "weight")
     if weight.dtype is dtypes.int64 and input.dtype.is_floating_point:
-        rule = "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is deprecated."
+        rule = "embedding_bag(weight, input, ...) is deprecated; it is embedding_bag(input, weight, ...)."
         warnings.warn(rule, UserWarning, stacklevel=3)
         return weight, input
     return input, weight

@@ -1,7 +1,7 @@
-"""Reading and writing by index tensors: along one dimension (index_select and its kin), element by element (gather),
-and in the flattened tensor (take and put).
+"""Reading and writing by index tensors: along one dimension (index_select and its kin), in the flattened
+tensor (take and put), and element by element (gather).
 
-The rows-of-a-dimension ops and the flat ones are `index` and `index_put` under PyTorch's other names and checks.
+The first two kinds are `index` and `index_put` of ops/places.py under PyTorch's other names.
 Read next: ops/scattering.py.
 """
 
@@ -35,7 +35,7 @@ def check_index(
     wrong: type[Exception] = RuntimeError,
     matrix: Any = IndexError,
 ) -> None:
-    """Refuses what is not an index tensor of the right dtype, or has more than one dimension (`matrix` raised)."""
+    """Refuses what is not an index tensor of these dtypes, or (raising `matrix`) has several dimensions."""
     check_tensor(op, index, "index")
     if index.dtype not in kinds and (index._data.size or matrix is not None):
         rule = f"expected dtype {' or '.join(kind.name for kind in kinds)} for index"
@@ -96,7 +96,7 @@ def index_fill_samples() -> Iterator[Sample]:
 
 
 def read_once(g: Tensor, *indices: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """The gradient of a single value: what arrives at its places, each counted once however often it is named."""
+    """The gradient of a single value: what arrives at its places, each counted once."""
     nowhere = g.new_zeros(g._data.shape, dtype=dtypes.bool_)
     filled = fill_rows(nowhere, nowhere.new_ones(()), *indices, dims=dims, accumulate=False)
     return g.masked_fill(filled.logical_not(), 0)

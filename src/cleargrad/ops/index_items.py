@@ -1,7 +1,7 @@
 """Reading an index: what stands between the brackets, taken apart by PyTorch's rules.
 
-In comes anything a user may write as an index; out goes its basic part, as NumPy takes it, and the tensors that
-gather, by the dimension of the basic part's result they stand in. Read next: ops/places.py.
+In comes anything a user may write as an index; out goes its basic part, as NumPy takes it, and the tensors
+that gather, by the dimension of the basic part's result they stand in. Read next: ops/places.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INDEX_KINDS = {*MASKS, np.dtype(np.int64), np.dtype(np.int32)}
 
 
 def plain_index(index: Any) -> tuple[tuple | None, Any]:
-    """An index of plain numbers, slices, None and ... as NumPy takes it, and the last of its items that does anything.
+    """An index of plain numbers, slices, None and ... as NumPy takes it, and the last item that matters.
 
     (None, FULL) for all other indices; (key, FULL) for those that leave out nothing.
     """
@@ -196,8 +196,8 @@ def check_mask(self: Tensor, item: Tensor, dim: int) -> None:
     shape, mask = self._data.shape, item._data.shape
     if shape[dim : dim + len(mask)] != mask:
         rule = (
-            f"the shape of the mask {list(mask)} at index {dim} does not match the shape of the indexed tensor "
-            f"{list(shape)} at index {dim}"
+            f"the shape of the mask {list(mask)} at index {dim} does not match the shape of the indexed "
+            f"tensor {list(shape)} at index {dim}"
         )
         raise error(IndexError, "index", rule)
 

@@ -79,7 +79,7 @@ def getitem_by_parts(self: Tensor, index: Any) -> Tensor:
 
 
 def select_recorded(x: Tensor, gathered: dict[int, Tensor]) -> tuple[Tensor, dict[int, Tensor]]:
-    """A number in a tensor selects before all else; recorded, its value is unknown, so it is gathered first."""
+    """A number in a tensor selects before all else; recorded, without a value, it is gathered first."""
     left: dict[int, Tensor] = {}
     gone = 0
     for dim, places in gathered.items():
@@ -92,7 +92,7 @@ def select_recorded(x: Tensor, gathered: dict[int, Tensor]) -> tuple[Tensor, dic
 
 
 def basic_view(self: Tensor, basic: tuple) -> Tensor:
-    """The view of the basic part, as the op PyTorch would print last; the tensor itself when nothing is left out."""
+    """The view of the basic part, as the op PyTorch would print last; the tensor itself when that is all."""
     changes = [item for item in basic[:-1] if item is None or item != FULL]
     if not changes:
         return self
@@ -103,7 +103,7 @@ def basic_view(self: Tensor, basic: tuple) -> Tensor:
 
 # Writing ---------------------------------------------------------------------------------------------------
 
-# `x[mask] = number` chooses element by element, so that it can be recorded, but PyTorch prints IndexPut for it.
+# `x[mask] = number` chooses element by element, so that it can be recorded; PyTorch prints IndexPut for it.
 fill_mask = fill_op("index_fill_mask", node="IndexPutBackward0")
 
 
@@ -205,7 +205,7 @@ def lone_mask(target: Tensor, gathered: dict[int, Tensor]) -> Tensor | None:
 
 
 def check_order_is_known(gathered: dict[int, Tensor]) -> None:
-    """A recorded number amid gathered dimensions would be selected first, which reorders the written shape."""
+    """A recorded number amid gathered dimensions would be selected first, which reorders the shape."""
     dims = tuple(gathered)
     scattered = dims[-1] - dims[0] != len(dims) - 1
     if scattered and any(not places._data.ndim for places in gathered.values()):
@@ -236,7 +236,7 @@ def fits(shape: tuple[int, ...], place: tuple[int, ...]) -> bool:
 
 
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Writes `values` at the places that one index tensor per dimension names; adds them when accumulating."""
+    """Writes, or adds, `values` at the places that one index tensor per dimension names."""
     return put(self, gathered_by(self, indices), values, accumulate=accumulate)
 
 

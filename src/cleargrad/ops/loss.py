@@ -24,7 +24,7 @@ from cleargrad.ops.apply import label, open_door
 from cleargrad.ops.declare import F32, composite, elementwise, face
 from cleargrad.ops.elementary import log, log1p, sigmoid
 from cleargrad.ops.op import PARTS, Op, register
-from cleargrad.ops.pointwise import clamp_below, clamp_both
+from cleargrad.ops.bounds import clamp_below, clamp_both
 from cleargrad.ops.samples import Fails, Sample, binary, real, whole
 from cleargrad.ops.views import check_tensor
 

@@ -1,4 +1,4 @@
-"""Choosing elements by a boolean mask: masked_fill, masked_scatter, masked_select, and where a tensor is not zero.
+"""Choosing elements by a boolean mask: masked_fill, masked_scatter, masked_select; and nonzero.
 
 Read next: ops/indexing.py.
 """

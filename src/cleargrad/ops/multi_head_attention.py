@@ -121,7 +121,7 @@ def extended(mask: Tensor | None) -> Tensor | None:
     """A mask with one more key, which everybody sees."""
     if mask is None:
         return None
-    return joined(mask, zeros((*mask.shape[:-1], 1), dtype=mask.dtype), -1)
+    return cat([mask, zeros((*mask.shape[:-1], 1), dtype=mask.dtype)], -1)
 
 
 def merged(

@@ -1,4 +1,4 @@
-"""Reading and writing the places that index tensors name: the ops `index` and `index_put`, and makers of their kin.
+"""Reading and writing places that index tensors name: `index` and `index_put`, and makers of their kin.
 
 `dims` are the dimensions that index tensors stand in. NumPy's rule for the shape holds: neighbouring index
 dimensions are replaced in place, scattered ones move to the front. Read next: ops/indexing.py.
@@ -98,7 +98,10 @@ def write_places(x: np.ndarray, values: np.ndarray, indices: tuple, dims: tuple,
 def gathering_op(
     name: str, samples: Callable, *, kind: type[Exception] = IndexError, negative: bool = True
 ) -> Callable:
-    """An op `(x, *indices, dims)` that reads places; `negative` allows negative indices, `kind` is raised outside."""
+    """An op `(x, *indices, dims)` that reads places; with `negative` they may count from the end.
+
+    `kind` is raised for places outside.
+    """
 
     def run(x: np.ndarray, *indices: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
         if not negative:
@@ -160,7 +163,7 @@ def writing_op(
 
 def index_samples() -> Iterator[Sample]:
     yield Sample(real(4, 3), whole(5, high=4), dims=(0,))
-    yield Sample(real(4, 3), whole(5, negative=-3, high=3), dims=(1,))
+    yield Sample(real(4, 3), whole(5, low=-3, high=3), dims=(1,))
     yield Sample(real(4, 3), whole(2, 2, high=4), whole(2, 2, high=3, seed=1), dims=(0, 1))
     yield Sample(real(2, 4, 3), whole(2, high=2), whole(2, high=3), dims=(0, 2))
     yield Fails(IndexError, real(4, 3), np.array([4]), dims=(0,))

@@ -122,7 +122,7 @@ class Recorder:
             arrays = np.empty(spec.shape, spec.dtype.numpy)
         else:
             arrays = [np.empty(part.shape, part.dtype.numpy) for part in spec]
-        outs = link(op, operands, attrs, arrays)
+        outs = link(op, operands, attrs, arrays, mode.grad)
         tensors = outs if isinstance(outs, tuple) else (outs,)
         results = tuple(self.name(out._data, cell_of(out)[0]) for out in tensors)
         self.graph.calls.append(Call(op, values, attrs, results))
@@ -137,7 +137,7 @@ class Recorder:
         finally:
             mode.set(**before)
         arrays = [out._data for out in outs] if isinstance(outs, tuple) else outs._data
-        return link(op, operands, attrs, arrays)
+        return link(op, operands, attrs, arrays, mode.grad)
 
     def name(self, data: np.ndarray, tick: int) -> Value:
         from cleargrad.core.dtype import OF_NUMPY

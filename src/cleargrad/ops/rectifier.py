@@ -21,7 +21,7 @@ from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import composite, elementwise, face, opaque
 from cleargrad.ops.elementary import exp
 from cleargrad.ops.op import FACES, NO_GRAD, Face
-from cleargrad.ops.pointwise import clamp_above
+from cleargrad.ops.bounds import clamp_above
 from cleargrad.ops.samples import Fails, Sample, binary, real, unary, whole
 from cleargrad.ops.views import check_tensor
 

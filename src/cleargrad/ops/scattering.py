@@ -1,6 +1,7 @@
 """Writing element by element at places along one dimension: scatter, scatter_add and the reductions.
 
-These are the mirror of `gather`: where gather reads x[index[i][j]][j], scatter writes there. Read next: ops/joining.py.
+These are the mirror of `gather`: where gather reads x[index[i][j]][j], scatter writes there.
+Read next: ops/joining.py.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def corner(src: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def scatter_with(door: Callable, x: Tensor, index: Tensor, src: Any, **attrs: Any) -> Tensor:
-    """Calls a scattering op with 0-d tensors taken as lines, and with no more of `src` than the index reads."""
+    """Calls a scattering op with 0-d tensors as lines, and with no more of `src` than the index reads."""
     if not index._data.size:
         return x.clone()
     index = as_line(index)
@@ -153,7 +154,7 @@ scatter_sum = opaque(
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
-    """A copy of `input` with elements of `src`, or one value, at the places that `index` names along a dimension."""
+    """A copy of `input` with elements of `src`, or one value, at places named along a dimension."""
     src = value if src is None else src
     number = isinstance(src, NUMBERS)
     dim = check_scatter("scatter", input, dim, index, None if number else src)
@@ -173,7 +174,7 @@ def scatter_reduced(input: Tensor, dim: int, index: Tensor, src: Any, reduce: st
     if reduce not in ("add", "multiply"):
         raise error(RuntimeError, "scatter", "reduce argument must be either add or multiply", reduce=reduce)
     if isinstance(src, Tensor):
-        rule = "The reduce argument of torch.scatter with Tensor src is deprecated. Use torch.scatter_reduce instead."
+        rule = "The reduce argument of scatter with Tensor src is deprecated. Use scatter_reduce instead."
         warnings.warn(rule, UserWarning, stacklevel=3)
     else:
         src = input.new_full(index._data.shape, src)
@@ -258,7 +259,7 @@ def reduce_vjp(
 def prod_vjp(
     g: Tensor, x: Tensor, index: Tensor, src: Tensor, out: Tensor, *, dim: int, include_self: bool
 ) -> tuple:
-    """The product of all others, without dividing by zero: a factor that is zero is left out of the product instead."""
+    """The product of all others; instead of dividing by a factor that is zero, it is left out."""
 
     def product(first: Tensor, others: Tensor) -> Tensor:
         return scatter_reduce_op(first, index, others, dim=dim, reduce="prod", include_self=include_self)
@@ -339,7 +340,7 @@ def scatter_reduce(
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """A copy of `input` with the slices of `source` joined into the named parts of a dimension by a reduction."""
+    """A copy of `input` with slices of `source` joined into the named parts of a dimension by a reduction."""
     check_tensor("index_reduce", input)
     check_index("index_reduce", index)
     check_reduce("index_reduce", reduce, ("prod", "mean", "amax", "amin"))

@@ -1,7 +1,7 @@
 """Special functions: the error function and its kin, gamma, Bessel, zeta, orthogonal polynomials.
 
-The kernels are in codegen/special.py and codegen/special_more.py. Those that PyTorch does not differentiate have
-no gradient here either. The names of torch.special that belong to ops of other files are at the end.
+The kernels are in codegen/special.py and codegen/special_more.py. Those that PyTorch does not differentiate
+have no gradient here either. The names of torch.special that belong to ops of other files are at the end.
 Read next: ops/complex_numbers.py.
 """
 
@@ -136,7 +136,7 @@ def mvlgamma_samples() -> Iterator[Sample]:
 
 @composite(mvlgamma_samples, method=True, inplace=True, out=True)
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """The logarithm of the multivariate gamma function: p (p − 1)/4 log π + Σ lgamma(input − k/2) over k < p."""
+    """log of the multivariate gamma function: p (p − 1)/4 log π + Σ lgamma(input − k/2) over k < p."""
     if p < 1:
         raise error(RuntimeError, "mvlgamma", "p has to be greater than or equal to 1", p=p)
     total = lgamma(input)

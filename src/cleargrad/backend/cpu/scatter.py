@@ -1,8 +1,8 @@
 """Joining values into chosen places of an array, where a place may be chosen more than once.
 
-All gradients of gathering ops come down to `add_at` (whole rows, as in an embedding) or `join_flat` (single elements).
-Both end in NumPy's `ufunc.at` on one flat line, the only form of it that is fast, and they join in the order of the
-values, as PyTorch does. Measured for 768 rows of 128 float32, and 8192 of 768:
+All gradients of gathering ops come down to `add_at` (whole rows, as in an embedding) or `join_flat` (single
+elements). Both end in NumPy's `ufunc.at` on one flat line, the only form of it that is fast, and they join in
+the order of the values, as PyTorch does. Measured for 768 rows of 128 float32, and for 8192 rows of 768:
 
     np.add.at on rows       1.10 ms   66 ms
     sort and np.add.reduceat 0.24     24
@@ -25,7 +25,7 @@ PAIR = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.d
 
 
 def add_at(x: np.ndarray, values: np.ndarray, indices: tuple[np.ndarray, ...], dims: tuple[int, ...]) -> None:
-    """`x[..., indices, ...] += values` with every repetition counted; `indices` stand in the dimensions `dims`."""
+    """`x[..., indices, ...] += values`, repetitions counted; the indices stand in dimensions `dims`."""
     joint = np.broadcast_shapes(*[places.shape for places in indices])
     count, rank = len(dims), len(joint)
     moved = np.moveaxis(x, dims, range(count))
