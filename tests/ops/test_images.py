@@ -1,4 +1,4 @@
-"""Convolution, pooling, padding and resampling: what the op matrix cannot see. Messages, warnings, names of nodes."""
+"""Convolution, pooling, padding and resampling: what the op matrix cannot see."""
 
 import numpy as np
 import pytest

@@ -65,6 +65,7 @@ FILES = (
     "adaptive_pooling",
     "image_layout",
     "resample",
+    "grid_sampling",
 )
 
 

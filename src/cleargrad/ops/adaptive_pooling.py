@@ -1,6 +1,6 @@
 """Pooling into as many windows as are asked for: evenly spread (adaptive) or at random places (fractional).
 
-Gradients are those of ops/pooling.py: winners get the gradient of a maximum, means are paired with their adjoints.
+Gradients are those of ops/pooling.py: winners get the gradient of a maximum, means are paired with adjoints.
 Read next: ops/image_layout.py.
 """
 
@@ -19,7 +19,7 @@ from cleargrad.ops.declare import opaque
 from cleargrad.ops.pooling import RANKS, check_float, check_planes, on_batch, plane, published, spread_winners
 from cleargrad.ops.samples import Fails, Sample, real
 
-# Adaptive maxima and means -----------------------------------------------------------------------------------
+# Adaptive maxima and means ---------------------------------------------------------------------------------
 
 
 def adaptive_size(op: str, input: Tensor, output_size: Any, spatial: int) -> tuple[int, ...]:
@@ -129,7 +129,7 @@ def adaptive_avg_pool_of(spatial: int) -> Callable:
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(adaptive_avg_pool_of, RANKS)
 
 
-# Windows at random places ------------------------------------------------------------------------------------
+# Windows at random places ----------------------------------------------------------------------------------
 
 
 def fractional_samples(spatial: int) -> Callable[[], Iterator[Sample]]:
@@ -155,7 +155,9 @@ def fractional_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         if any(
             parts < 1 or parts + k - 1 + spare > n for n, k, parts in zip(x._data.shape[2:], kernel, size)
         ):
-            rule = f"the windows do not fit: output_size + kernel_size - {1 - spare} may not exceed the input's size"
+            rule = (
+                f"output_size + kernel_size - {1 - spare} may not exceed the input's size: windows do not fit"
+            )
             raise error(RuntimeError, name, rule, input=x, kernel_size=kernel, output_size=size)
         if samples._data.shape != (*x._data.shape[:2], spatial):
             rule = f"expected _random_samples of shape (batch, channels, {spatial})"

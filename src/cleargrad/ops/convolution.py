@@ -1,8 +1,8 @@
 """Convolutions, plain and transposed, over one to three spatial dimensions.
 
-Three ops are each other's adjoints, so that gradients of any order stay among them: `convolve` (x, w), its adjoint
-in x (a transposed convolution) and its adjoint in w. Shapes are x (N, C, *S), w (O, C/groups, *K) and the result
-(N, O, *T). Kernels are in backend/cpu/convolution.py. Read next: ops/pooling.py.
+Three ops are each other's adjoints, so that gradients of any order stay among them: `convolve` (x, w), its
+adjoint in x (a transposed convolution) and its adjoint in w. Shapes are x (N, C, *S), w (O, C/groups, *K) and
+the result (N, O, *T). Kernels are in backend/cpu/convolution.py. Read next: ops/pooling.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_operands(op: str, x: Tensor, w: Tensor, bias: Tensor | None, groups: i
     if groups <= 0:
         raise error(RuntimeError, op, "non-positive groups is not supported", groups=groups)
     if outputs % groups or outputs == 0:
-        rule = f"the weight's dimension 0 must be a positive multiple of groups, {outputs} is not one of {groups}"
+        rule = f"the weight's dimension 0 must be a positive multiple of groups={groups}, but it is {outputs}"
         raise error(RuntimeError, op, rule, weight=w, groups=groups)
     if x._data.shape[-1 - spatial] != inputs:
         raise channel_error(op, x, w, groups, inputs, transposed)
@@ -226,7 +226,8 @@ convolve_input = opaque(
     run=run_convolve_input,
     vjp=(
         lambda c, w, *, g_shape, stride, padding, dilation, groups: only(
-            convolve(c, conj(w), None, stride=stride, padding=padding, dilation=dilation, groups=groups), g_shape
+            convolve(c, conj(w), None, stride=stride, padding=padding, dilation=dilation, groups=groups),
+            g_shape,
         ),
         lambda c, g, *, w_shape, stride, padding, dilation, groups: convolve_weight(
             conj(g), c, kernel=w_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups
@@ -235,7 +236,8 @@ convolve_input = opaque(
     ),
     samples=lambda: iter(
         [
-            Sample(real(2, 4, 2), real(4, 1, 3), real(2), size=(5,), stride=(2,), padding=(1,), dilation=(1,), groups=2),
+            Sample(real(2, 4, 2), real(4, 1, 3), real(2), size=(5,), stride=(2,), padding=(1,), dilation=(1,),
+                   groups=2),
             Fails(RuntimeError, real(2, 3, 2), real(4, 1, 3), None, size=(5,), stride=(2,), padding=(1,),
                   dilation=(1,), groups=2),
         ]

@@ -23,7 +23,7 @@ from cleargrad.ops.gathering import INTEGERS, check_index
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.places import are_outside, sum_at
 from cleargrad.ops.record import no_value_error
-from cleargrad.ops.samples import Fails, Sample, real, whole
+from cleargrad.ops.samples import Conventional, Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
 # Embedding -------------------------------------------------------------------------------------------------
@@ -32,6 +32,8 @@ from cleargrad.ops.views import check_tensor
 def embedding_samples() -> Iterator[Sample]:
     yield Sample(np.array([0, 2, 2, 1]), real(4, 3))
     yield Sample(whole(2, 3, high=4), real(4, 2))
+    yield Conventional(whole(2, 3, high=4), real(4, 2), padding_idx=1)
+    yield Conventional(np.array([[1, 1], [3, 0]]), real(4, 3), padding_idx=-1, scale_grad_by_freq=True)
     yield Sample(np.array(2), real(4, 3))
     yield Sample(np.zeros((0, 2), np.int64), real(4, 3))
     yield Fails(IndexError, np.array([4]), real(4, 3))

@@ -56,7 +56,7 @@ def fold_spec(
         rule = f"dimension 1 of the input, {rows}, must be divisible by the product of kernel_size, {taps}"
         raise error(RuntimeError, "fold", rule, input=x, kernel_size=kernel)
     if columns != math.prod(counts):
-        rule = f"dimension 2 of the input, {columns}, must be the number of windows, {counts} = {math.prod(counts)}"
+        rule = f"dimension 2 of the input, {columns}, must be the number of windows, {math.prod(counts)}"
         raise error(RuntimeError, "fold", rule, input=x, output_size=size, kernel_size=kernel, stride=stride)
     return Spec((batch, rows // taps, *size), x.dtype)
 
@@ -217,7 +217,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         rule = f"expects input with more than 2 dimensions, but got {len(shape)}"
         raise error(RuntimeError, "channel_shuffle", rule, input=input)
     if groups <= 0 or shape[1] % groups:
-        rule = f"channels must be divisible by groups, a positive number; got {shape[1]} channels and {groups} groups"
+        rule = f"channels must be divisible by a positive number of groups; got {shape[1]} and {groups}"
         raise error(RuntimeError, "channel_shuffle", rule, input=input)
     parts = input.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
     return parts.transpose(1, 2).reshape(shape)

@@ -82,7 +82,7 @@ def guarded(
 ) -> tuple[np.ndarray, np.ndarray]:
     """kernel(A) and where it failed: an error when `check`, else NaN in the places of refused matrices.
 
-    LAPACK refuses a whole stack for one bad matrix; then `locate` tells of each where it fails (0: nowhere), and
+    LAPACK refuses a whole stack for one bad matrix; then `locate` tells of each where it fails (0: nowhere) and
     the bad ones are left out of a second run.
     """
     batch = A.shape[:-2]

@@ -1,8 +1,8 @@
 """Padding: entries around a tensor, constant or read from the tensor itself.
 
 `pads` holds one (before, after) pair for each of the last dimensions, in their order; negative numbers crop.
-Padding with a constant is its own family: its adjoint pads by the negated numbers. The other modes read entries of
-the input again, so their adjoint adds up. Read next: ops/convolution.py.
+Padding with a constant is its own family: its adjoint pads by the negated numbers. The other modes read entries
+of the input again, so their adjoint adds up. Read next: ops/convolution.py.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     return pad_constant(input, pads=pairs("constant_pad_nd", input, pad), value=value)
 
 
-# Entries of the tensor itself --------------------------------------------------------------------------------
+# Entries of the tensor itself ------------------------------------------------------------------------------
 
 
 def reflected(places: np.ndarray, n: int, kept: range) -> np.ndarray:
@@ -147,7 +147,7 @@ def read_pad_spec(x: Tensor, *, pads: Pads, mode: str) -> Spec:
         raise error(RuntimeError, op, "expected non-zero sizes but for the batch", input=x)
     for n, pair in zip(shape[-count:], pads):
         if mode == "reflect" and max(pair) >= n:
-            rule = f"the padding should be less than the corresponding dimension, but got {pair} around {n} entries"
+            rule = f"the padding should be less than the dimension, but got {pair} around {n} entries"
             raise error(RuntimeError, op, rule, input=x, pad=pads)
         if mode == "circular" and max(pair) > n:
             rule = f"the padding causes wrapping around more than once, {pair} around {n} entries"

@@ -1,9 +1,9 @@
 """Pooling: maxima and means over windows of one to three spatial dimensions.
 
-Maxima come with the plane index of each winner; their gradient puts g back at these indices (`scatter_plane`), whose
-adjoint reads there (`gather_plane`), so gradients of any order stay among the two. Means are linear and come
-in pairs with their adjoints. Ops take (N, C, *S); the public functions also take one sample without N. Kernels are in
-backend/cpu/pooling.py. Read next: ops/adaptive_pooling.py.
+Maxima come with the plane index of each winner; their gradient puts g back at these indices (`scatter_plane`),
+whose adjoint reads there (`gather_plane`), so gradients of any order stay among the two. Means are linear and
+come in pairs with their adjoints. Ops take (N, C, *S); the public functions also take one sample without N.
+Kernels are in backend/cpu/pooling.py. Read next: ops/adaptive_pooling.py.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def published(
     )
 
 
-# Reading and writing at plane indices ------------------------------------------------------------------------
+# Reading and writing at plane indices ----------------------------------------------------------------------
 
 
 def planes_spec(x: Tensor, indices: Tensor, *, size: tuple[int, ...]) -> Spec:
@@ -261,7 +261,7 @@ def window_samples(spatial: int, dilation: bool) -> Callable[[], Iterator[Sample
 ) = map(max_pool_of, RANKS)
 
 
-# Means and norms of windows ----------------------------------------------------------------------------------
+# Means and norms of windows --------------------------------------------------------------------------------
 
 
 def run_avg(x, *, kernel, stride, padding, ceil_mode, count_include_pad, divisor) -> np.ndarray:
@@ -381,7 +381,7 @@ lp_pool2d = lp_pool_of(2, avg_pool2d, max_pool2d)
 lp_pool3d = lp_pool_of(3, avg_pool3d, max_pool3d)
 
 
-# Back to where the maxima were -------------------------------------------------------------------------------
+# Back to where the maxima were -----------------------------------------------------------------------------
 
 
 def unpooled_size(
@@ -399,7 +399,7 @@ def unpooled_size(
         raise error(ValueError, op, rule, output_size=tuple(output_size))
     for dim, (given, usual, step) in enumerate(zip(size, default, stride)):
         if not usual - step < given < usual + step:
-            rule = f"dimension {dim} of output_size must be between {usual - step} and {usual + step}, it is {given}"
+            rule = f"dimension {dim} must be between {usual - step} and {usual + step}, but it is {given}"
             raise error(ValueError, op, rule, output_size=size)
     return size
 

@@ -18,8 +18,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from cleargrad.backend.cpu.precision import widen
 
-# Measured on shapes of MNIST and ResNet networks: columns and their product of about 2 MiB are large enough for
-# BLAS and still in cache when they are read back.
+# Measured on shapes of MNIST and ResNet networks: columns and their product of about 2 MiB are large enough
+# for BLAS and still in cache when they are read back.
 BLOCK_BYTES = 2 << 20
 
 

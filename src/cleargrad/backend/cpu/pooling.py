@@ -119,7 +119,7 @@ def scatter_plane(g, indices, plane_size) -> np.ndarray:
 
 
 def place_plane(x, indices, plane_size) -> np.ndarray:
-    """Zeros of (N, C, *plane_size) with x written at `indices` of each plane; the last of equal indices stays."""
+    """Zeros of (N, C, *plane_size) with x written at `indices` of each plane, the last of equal ones."""
     out = np.zeros((*x.shape[:2], *plane_size), x.dtype)
     out.reshape(-1)[_flat_indices(indices, math.prod(plane_size))] = x
     return out

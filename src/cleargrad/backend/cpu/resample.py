@@ -5,9 +5,10 @@ adding them with weights, so both are linear in x, and each reader comes with it
 - interpolate: `axis_weights` decides the taps of one axis, `resample_axis` reads them, and
   `resample_axis_adjoint` spreads a gradient back. An image is resampled axis by axis. Area interpolation is
   adaptive_avg_pool in pooling.py.
-- grid_sample: `grid_taps` decides the taps of every point, `sample_taps` reads them, `sample_taps_adjoint` spreads
-  back; the functions named grid_sample combine these. `order` says how often the reading is differentiated in each
-  coordinate of the grid: only the weights change, so the same functions compute derivatives of every order.
+- grid_sample: `grid_taps` decides the taps of every point, `sample_taps` reads them, `sample_taps_adjoint`
+  spreads back; the functions named grid_sample combine these. `order` says how often the reading is
+  differentiated in each coordinate of the grid: only the weights change, so the same functions compute
+  derivatives of every order.
 Coordinates follow PyTorch's arithmetic in its order, because a rounding decides which entry is read.
 """
 
@@ -28,7 +29,8 @@ def axis_weights(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The (indices, weights) of one axis, each (out_size, taps), as torch.nn.functional.interpolate reads it.
 
-    mode: nearest, nearest-exact, linear, cubic, or lanczos, which antialiases. scale: the user's scale factor, if it is to be used as is.
+    mode: nearest, nearest-exact, linear, cubic, or lanczos, which always antialiases.
+    scale: the user's scale factor, if it is to be used as is.
     dtype: that of the image, for PyTorch computes coordinates in it (in float32 for half precision). Small
     two-dimensional images have another kernel in PyTorch, which rounds a little differently: where a nearest
     coordinate falls on a tie, as at ratios such as 2 to 41, that kernel may read the neighbour.
