@@ -75,7 +75,9 @@ def import_seconds(module: str, runs: int = 5) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", help="write the figures here")
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
@@ -85,7 +87,9 @@ def main() -> None:
 
     libraries = {"torch": torch, "cleargrad": cleargrad}
     rows = measure(OPS, {name: leaves(library) for name, library in libraries.items()}, 2000, options.rounds)
-    rows |= measure(CHAINS, {name: chains(library) for name, library in libraries.items()}, 100, options.rounds)
+    rows |= measure(
+        CHAINS, {name: chains(library) for name, library in libraries.items()}, 100, options.rounds
+    )
     best = {library: import_seconds(library) for library in ("torch", "cleargrad")}
     rows["import (seconds)"] = {**best, "ratio": best["cleargrad"] / best["torch"]}
     print(f"{'':28s} {'PyTorch':>10s} {'cleargrad':>10s} {'ratio':>6s}   (microseconds)")
@@ -93,7 +97,10 @@ def main() -> None:
         print(f"{name:28s} {row['torch']:10.2f} {row['cleargrad']:10.2f} {row['ratio']:6.2f}")
     if options.json:
         with open(options.json, "w") as file:
-            machine = {"machine": platform.processor() or platform.machine(), "python": platform.python_version()}
+            machine = {
+                "machine": platform.processor() or platform.machine(),
+                "python": platform.python_version(),
+            }
             command = "python benchmarks/op_overhead.py --json " + options.json
             json.dump({**machine, "numpy": np.__version__, "command": command, "rows": rows}, file, indent=1)
 

@@ -72,7 +72,9 @@ def main() -> None:
     print(f"\n{steps} steps in {time.perf_counter() - start:.1f} s, loss {right[0]:.3f} -> {right[-1]:.3f}")
     wrong = train(steps, clear_gradients=False)
     print(f"The same without clearing .grad:  loss {wrong[0]:.3f} -> {wrong[-1]:.3f}")
-    print("\nbackward() adds to .grad, so a step that does not clear it uses every gradient since the start again.")
+    print(
+        "\nbackward() adds to .grad, so a step that does not clear it uses every gradient since the start again."
+    )
 
 
 if __name__ == "__main__":

@@ -156,9 +156,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     if not is_leaf(self):
-        rule = (
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
-        )
+        rule = "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
         raise error(RuntimeError, "deepcopy", rule, fix="deep-copy tensor.detach()", tensor=self)
     grad = None if self._grad is None else deepcopy(self._grad, memo)
     copy = rebuild(type(self), self._data.copy(order="K"), edge_of(self) is not None, grad, {})

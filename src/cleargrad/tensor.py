@@ -162,14 +162,18 @@ def T(self: Tensor) -> Tensor:
 @attribute
 def mT(self: Tensor) -> Tensor:
     if self._data.ndim == 1:
-        raise error(RuntimeError, "mT", "tensor.mT is only supported on matrices or batches of matrices", input=self)
+        raise error(
+            RuntimeError, "mT", "tensor.mT is only supported on matrices or batches of matrices", input=self
+        )
     return dimensions.transpose(self, -2, -1) if self._data.ndim else self
 
 
 @attribute
 def H(self: Tensor) -> Tensor:
     if self._data.ndim not in (0, 2):
-        raise error(RuntimeError, "H", "tensor.H is only supported on matrices", input=self, fix="use .mH for batches")
+        raise error(
+            RuntimeError, "H", "tensor.H is only supported on matrices", input=self, fix="use .mH for batches"
+        )
     return dimensions.adjoint(self)
 
 
@@ -245,13 +249,19 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
         self._grad = None
         return
     if not isinstance(grad, Tensor):
-        raise error(TypeError, "grad", f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}")
+        raise error(
+            TypeError, "grad", f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
+        )
     if grad is self:
         raise error(RuntimeError, "grad", "can't assign Variable as its own grad")
     if grad._data.shape != self._data.shape:
-        raise error(RuntimeError, "grad", "assigned grad has data of a different size", tensor=self, grad=grad)
+        raise error(
+            RuntimeError, "grad", "assigned grad has data of a different size", tensor=self, grad=grad
+        )
     if grad._data.dtype != self._data.dtype:
-        raise error(RuntimeError, "grad", "assigned grad has data of a different type", tensor=self, grad=grad)
+        raise error(
+            RuntimeError, "grad", "assigned grad has data of a different type", tensor=self, grad=grad
+        )
     self._grad = grad
 
 

@@ -116,7 +116,13 @@ def test_retained_gradients_are_those_after_the_hooks():
 
 @pytest.mark.parametrize(
     "result",
-    [lambda T: 1.0, lambda T: T.ones(3), lambda T: "no", lambda T: T.ones(2, dtype=T.float64), lambda T: (T.ones(2),)],
+    [
+        lambda T: 1.0,
+        lambda T: T.ones(3),
+        lambda T: "no",
+        lambda T: T.ones(2, dtype=T.float64),
+        lambda T: (T.ones(2),),
+    ],
 )
 def test_what_a_hook_may_not_return(result):
     def run(T):
@@ -146,7 +152,9 @@ def test_post_accumulate_hooks_run_as_soon_as_the_leaf_is_ready():
         seen = []
         weights = [T.full((2,), float(k + 2), requires_grad=True) for k in range(3)]
         for k, w in enumerate(weights):
-            w.register_post_accumulate_grad_hook(lambda leaf, k=k: seen.append((k, leaf.grad.tolist(), leaf is weights[k])))
+            w.register_post_accumulate_grad_hook(
+                lambda leaf, k=k: seen.append((k, leaf.grad.tolist(), leaf is weights[k]))
+            )
         x = T.ones(2)
         for k, w in enumerate(weights):
             x = x * w
@@ -200,7 +208,9 @@ def test_node_hooks():
             return (grads[0] * 10,)
 
         def after(inputs, outputs):
-            seen.append(("post", [None if g is None else g.tolist() for g in inputs], [g.tolist() for g in outputs]))
+            seen.append(
+                ("post", [None if g is None else g.tolist() for g in inputs], [g.tolist() for g in outputs])
+            )
             return (inputs[0] + 1, None)
 
         handles = y.grad_fn.register_prehook(before), y.grad_fn.register_hook(after)
@@ -219,7 +229,9 @@ def test_hooks_on_the_node_of_a_leaf():
         x = T.tensor([1.0, 2.0], requires_grad=True)
         node = (x * 2).grad_fn.next_functions[0][0]
         node.register_prehook(lambda grads: seen.append(("pre", [g.tolist() for g in grads])))
-        node.register_hook(lambda inputs, outputs: seen.append(("post", len(inputs), [g.tolist() for g in outputs])))
+        node.register_hook(
+            lambda inputs, outputs: seen.append(("post", len(inputs), [g.tolist() for g in outputs]))
+        )
         x.register_hook(lambda grad: seen.append("tensor"))
         x.register_post_accumulate_grad_hook(lambda leaf: seen.append("accumulated"))
         (x * 3).sum().backward()
@@ -292,7 +304,9 @@ def test_multi_grad_hook():
             seen.append([None if g is None else g.tolist() for g in grads])
 
         T.autograd.graph.register_multi_grad_hook((x, y, unused), note)
-        handle = T.autograd.graph.register_multi_grad_hook((x, y), lambda g: seen.append(g.tolist()), mode="any")
+        handle = T.autograd.graph.register_multi_grad_hook(
+            (x, y), lambda g: seen.append(g.tolist()), mode="any"
+        )
         (x * 2 + y * 3).sum().backward()
         handle.remove()
         (x * 2 + unused).sum().backward()

@@ -51,7 +51,9 @@ def test_leaves_and_their_views_refuse(name):
     assert repr(refused) == "RuntimeError"
 
 
-@pytest.mark.parametrize("name", [name for name in WRITES if name not in ("uniform_", "add_ another with history")])
+@pytest.mark.parametrize(
+    "name", [name for name in WRITES if name not in ("uniform_", "add_ another with history")]
+)
 def test_without_recording_leaves_can_be_written(name):
     def run(T):
         x = leaf(T, 2, 3)
@@ -346,7 +348,10 @@ def test_writes_through_views(view, name):
         y = x * 1.5
         sibling = y[0]
         target = VIEWS[view](y)
-        w = (T.ones(target.shape, dtype=T.float64) * 1.5 + T.arange(float(target.numel()), dtype=T.float64).reshape(target.shape) / 4)
+        w = (
+            T.ones(target.shape, dtype=T.float64) * 1.5
+            + T.arange(float(target.numel()), dtype=T.float64).reshape(target.shape) / 4
+        )
         w.requires_grad_()
         version = y._version
         returned = OPS[name](T, target, w)
@@ -472,7 +477,14 @@ def test_detach_shares_memory():
         y = x * 2
         d = y.detach()
         d[0] = 50.0
-        return y.detach(), d, d.is_leaf, d.requires_grad, d.data_ptr() == y.data_ptr(), d._version == y._version
+        return (
+            y.detach(),
+            d,
+            d.is_leaf,
+            d.requires_grad,
+            d.data_ptr() == y.data_ptr(),
+            d._version == y._version,
+        )
 
     same(run)
 

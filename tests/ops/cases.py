@@ -49,7 +49,13 @@ def cases() -> list[Case]:
         name = f"{space}.{face.name}".lstrip(".")
         with_face.add(face.op)
         found[name] = Case(
-            name, face.function, face.samples, reference_of(face), face.inplace, face.op, face.vjp is not NO_GRAD
+            name,
+            face.function,
+            face.samples,
+            reference_of(face),
+            face.inplace,
+            face.op,
+            face.vjp is not NO_GRAD,
         )
     for op in OPS.values():
         if op not in with_face:
@@ -156,7 +162,9 @@ def same(ours: Any, theirs: Any, what: str, *, loose: float = 1.0) -> None:
     assert len(left) == len(right), f"{what}: {len(left)} tensors, PyTorch gives {len(right)}"
     for a, b in zip(left, right, strict=True):
         assert str(a.dtype) == str(b.dtype), f"{what}: dtype {a.dtype}, PyTorch gives {b.dtype}"
-        assert tuple(a.shape) == tuple(b.shape), f"{what}: shape {tuple(a.shape)}, PyTorch gives {tuple(b.shape)}"
+        assert tuple(a.shape) == tuple(b.shape), (
+            f"{what}: shape {tuple(a.shape)}, PyTorch gives {tuple(b.shape)}"
+        )
         close(numbers(a), numbers(b), a.dtype.name, what, loose)
     if not left and not isinstance(ours, (list, tuple)):
         assert ours == theirs or ours is theirs, f"{what}: {ours!r}, PyTorch gives {theirs!r}"

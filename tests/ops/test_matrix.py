@@ -129,7 +129,7 @@ def moved(sample: Any, directions: list, step: float) -> Any:
 
 
 def directions_for(inputs: list) -> list:
-    """A direction for every float input; symmetric and triangular matrices stay so: ops for them read a triangle."""
+    """A direction for every float input; symmetric and triangular matrices stay so, as their ops assume."""
     generator = np.random.default_rng(3)
     directions = []
     for tensor in filter(is_float, inputs):

@@ -53,7 +53,9 @@ def backward(
     )
 
 
-def accumulate_into_nonleaves(pairs: list, targets: tuple[Tensor, ...], keep: bool, create_graph: bool) -> None:
+def accumulate_into_nonleaves(
+    pairs: list, targets: tuple[Tensor, ...], keep: bool, create_graph: bool
+) -> None:
     """`inputs=` may name tensors that are not leaves; their gradients go to `.grad` as well."""
     found = walk(
         [root for root, _ in pairs], [grad for _, grad in pairs],
@@ -102,7 +104,9 @@ def grad(
     return tuple(found)
 
 
-def batched_grad(roots: tuple, targets: tuple, grad_outputs: Any, keep: Any, create: bool, unused: Any) -> tuple:
+def batched_grad(
+    roots: tuple, targets: tuple, grad_outputs: Any, keep: Any, create: bool, unused: Any
+) -> tuple:
     """`is_grads_batched`: one walk per vector, stacked."""
     from cleargrad.ops.joining import stack
 

@@ -48,7 +48,9 @@ class FunctionCtx:
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
                 rule = f"save_for_backward can only save tensors, but got {type(tensor).__name__}"
-                raise error(TypeError, "save_for_backward", rule, fix="set it as an attribute: ctx.name = value")
+                raise error(
+                    TypeError, "save_for_backward", rule, fix="set it as an attribute: ctx.name = value"
+                )
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
@@ -198,7 +200,9 @@ def tie_function(cls: type[Function], ctx: FunctionCtx, args: tuple, edges: tupl
     node.saved = save_values(ctx, renamed, numbered)
     several = len(tensors) > 1
     shapes, dtypes = [t._data.shape for t in tensors], [t._data.dtype for t in tensors]
-    node.shape, node.dtype = (shapes, dtypes) if several else (shapes[0], dtypes[0]) if tensors else ((), None)
+    node.shape, node.dtype = (
+        (shapes, dtypes) if several else (shapes[0], dtypes[0]) if tensors else ((), None)
+    )
     extra_of(node).outputs = max(len(tensors), 1)
     for k, out in enumerate(tensors):
         if id(out) in skip or out._data.dtype.kind not in "fcV":
@@ -271,7 +275,11 @@ class Refuse(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        raise error(RuntimeError, "backward", "trying to differentiate twice a function that was marked with @once_differentiable")
+        raise error(
+            RuntimeError,
+            "backward",
+            "trying to differentiate twice a function that was marked with @once_differentiable",
+        )
 
     @classmethod
     def apply(cls, x: Tensor) -> Tensor:  # type: ignore[override]

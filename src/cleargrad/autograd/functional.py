@@ -45,7 +45,9 @@ def output_jacobian(out: Tensor, leaves: tuple, create_graph: bool, strict: bool
             column.append(part)
     shape = tuple(out._data.shape)
     return tuple(
-        stack(column).reshape(shape + tuple(leaf._data.shape)) if column else zeros(shape + tuple(leaf._data.shape), leaf)
+        stack(column).reshape(shape + tuple(leaf._data.shape))
+        if column
+        else zeros(shape + tuple(leaf._data.shape), leaf)
         for column, leaf in zip(columns, leaves, strict=True)
     )
 
@@ -69,7 +71,9 @@ def hessian(
     return jacobian(gradient, inputs, create_graph, strict)
 
 
-def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
+def vjp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
     """The outputs, and the product of the vector `v` with the Jacobian."""
     with enable_grad():
         leaves, outs, single_in, single_out = evaluate("vjp", func, inputs, create_graph, strict)
@@ -78,7 +82,9 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     return packed(outs, single_out, create_graph), packed(parts, single_in, create_graph)
 
 
-def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
+def jvp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
     """The outputs, and the product of the Jacobian with the vector `v`."""
     with enable_grad():
         leaves, outs, _, single_out = evaluate("jvp", func, inputs, create_graph, strict)
@@ -90,7 +96,9 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     return packed(outs, single_out, create_graph), packed(parts, single_out, create_graph)
 
 
-def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
+def vhp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
     """The output, and the product of the vector `v` with the Hessian."""
     with enable_grad():
         leaves, outs, single_in, _ = evaluate("vhp", func, inputs, create_graph, strict)
@@ -100,7 +108,9 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     return packed(outs, True, create_graph), packed(parts, single_in, create_graph)
 
 
-def hvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
+def hvp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple:
     """The output, and the product of the Hessian with the vector `v`; the Hessian is symmetric."""
     return vhp(func, inputs, v, create_graph, strict)
 
@@ -128,7 +138,9 @@ def evaluate(name: str, func: Callable, inputs: Any, create_graph: bool, strict:
 def tensors_of(name: str, what: str, given: Any) -> tuple[Tensor, ...]:
     items = (given,) if isinstance(given, Tensor) else given
     if not isinstance(items, (tuple, list)) or not all(isinstance(item, Tensor) for item in items):
-        rule = f"the {what} given to {name} must be a tensor or a tuple of tensors, got {type(given).__name__}"
+        rule = (
+            f"the {what} given to {name} must be a tensor or a tuple of tensors, got {type(given).__name__}"
+        )
         raise error(TypeError, name, rule)
     return tuple(items)
 
@@ -148,14 +160,25 @@ def vectors_for(name: str, like: tuple[Tensor, ...], v: Any) -> tuple[Tensor, ..
     return vectors
 
 
-def derivative(outs: Any, leaves: tuple, create_graph: bool, strict: bool, vectors: Any = None) -> tuple[Tensor, ...]:
+def derivative(
+    outs: Any, leaves: tuple, create_graph: bool, strict: bool, vectors: Any = None
+) -> tuple[Tensor, ...]:
     """`grad`, with zeros where nothing depends on an input, or an error in strict mode."""
-    pairs = [(outs, vectors)] if isinstance(outs, Tensor) else list(zip(outs, vectors or [None] * len(outs), strict=True))
+    pairs = (
+        [(outs, vectors)]
+        if isinstance(outs, Tensor)
+        else list(zip(outs, vectors or [None] * len(outs), strict=True))
+    )
     live = [(out, vector) for out, vector in pairs if edge_of(out) is not None]
     if live:
         starts = [vector for _, vector in live]
         parts = grad(
-            [out for out, _ in live], leaves, None if starts[0] is None else starts, True, create_graph, allow_unused=True
+            [out for out, _ in live],
+            leaves,
+            None if starts[0] is None else starts,
+            True,
+            create_graph,
+            allow_unused=True,
         )
     else:
         parts = (None,) * len(leaves)
@@ -163,7 +186,10 @@ def derivative(outs: Any, leaves: tuple, create_graph: bool, strict: bool, vecto
         if part is None and strict:
             rule = f"the output does not depend on input {position}"
             raise error(RuntimeError, "autograd.functional", rule, fix="use strict=False to get zeros")
-    return tuple(zeros(leaf._data.shape, leaf) if part is None else part for part, leaf in zip(parts, leaves, strict=True))
+    return tuple(
+        zeros(leaf._data.shape, leaf) if part is None else part
+        for part, leaf in zip(parts, leaves, strict=True)
+    )
 
 
 def zeros(shape: tuple, like: Tensor) -> Tensor:

@@ -160,5 +160,7 @@ def compare(number: int, leaves: list, actual: list, expected: list, atol: float
 def check_repeatable(number: int, first: list, second: list, tolerance: float) -> None:
     for position, (a, b) in enumerate(zip(first, second, strict=True)):
         if a.size and np.abs(a - b).max() > tolerance:
-            rule = f"backward is not reentrant: output {number}, input {position} gave two different gradients"
+            rule = (
+                f"backward is not reentrant: output {number}, input {position} gave two different gradients"
+            )
             raise error(GradcheckError, "gradcheck", rule)

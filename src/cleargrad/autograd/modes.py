@@ -126,7 +126,9 @@ class inference_mode(Switch):
         return super().__new__(cls)
 
     def __init__(self, mode: bool | Callable = True):
-        self.changes = {"inference": bool(mode), "grad": not mode} if mode else {"inference": False, "grad": True}
+        self.changes = (
+            {"inference": bool(mode), "grad": not mode} if mode else {"inference": False, "grad": True}
+        )
 
 
 def is_grad_enabled() -> bool:

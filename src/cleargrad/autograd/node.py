@@ -370,5 +370,3 @@ def stale_error(node: Node, value: Tensor | tuple) -> Exception:
         facts["changed"] = line_of(cell[2])
     fix = "use the out-of-place form of the later line, or write to a clone()"
     return error(RuntimeError, "backward", rule, fix=fix, **facts)
-
-

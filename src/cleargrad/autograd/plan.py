@@ -19,7 +19,9 @@ class Step:
 
     __slots__ = ("input", "vjp", "positions", "attrs", "shapes", "kernel")
 
-    def __init__(self, input: int | None, vjp: Callable, positions: tuple, attrs: tuple, shapes: tuple, kernel: Any):
+    def __init__(
+        self, input: int | None, vjp: Callable, positions: tuple, attrs: tuple, shapes: tuple, kernel: Any
+    ):
         self.input = input  # the operand it serves; None: it returns the gradients of all
         self.vjp = vjp
         self.positions = positions  # of its arguments in the saved values

@@ -146,7 +146,6 @@ def result_dtype(dimensioned: dtype | None, zero_dim: dtype | None, number: dtyp
     return result
 
 
-
 class finfo:
     """The limits of a floating-point type."""
 

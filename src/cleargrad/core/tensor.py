@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +36,44 @@ class Tensor:
 
     __slots__ = ("_data", "_edge", "_grad", "_ver", "_base", "_seen", "_caution", "__weakref__", "__dict__")
     _inference = False
+
+    if TYPE_CHECKING:
+        # Methods and operators come from the ops' declarations, which a static checker cannot follow.
+        _data: Any
+        _edge: Any
+        _grad: Any
+        _ver: Any
+        _base: Any
+        _seen: int
+        _caution: str | None
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __truediv__: Any
+        __rtruediv__: Any
+        __floordiv__: Any
+        __mod__: Any
+        __pow__: Any
+        __matmul__: Any
+        __neg__: Any
+        __invert__: Any
+        __and__: Any
+        __or__: Any
+        __xor__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
+        __getitem__: Any
+        __setitem__: Any
+        __iter__: Any
+        __len__: Any
 
     @property
     def shape(self) -> Size:

@@ -151,5 +151,3 @@ def link_several(
 
 def differentiable(data: np.ndarray) -> bool:
     return data.dtype.kind in "fcV"  # V: bfloat16
-
-

@@ -16,7 +16,7 @@ from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY, int64, uint8
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, face, opaque
+from cleargrad.ops.declare import F32, face, fused, opaque
 from cleargrad.ops.loss import check_pair, chosen_reduction, reduce_values
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Fails, Sample, real, whole
@@ -309,18 +309,34 @@ def entropy_adjoint_of_logits(
     return softmax_backward(g * scale, x.softmax(dim), dim=dim)
 
 
-def class_loss(name: str, run: Callable, adjoint: Callable, samples: Callable, node: str) -> Callable:
-    return opaque(name, spec=loss_spec, run=run, vjp=(adjoint, None, None), samples=samples, node=node)
+def picked_loss(name: str, samples: Callable, node: str) -> Callable:
+    vjp = (nll_adjoint, None, None)
+    return opaque(name, spec=loss_spec, run=run_nll, vjp=vjp, samples=samples, node=node)
 
 
-nll_op = class_loss("nll_loss", run_nll, nll_adjoint, class_samples, "NllLossBackward0")
-nll_2d_op = class_loss("nll_loss2d", run_nll, nll_adjoint, op_samples, "NllLoss2DBackward0")
-cross_entropy_op = class_loss(
-    "cross_entropy", run_cross_entropy, entropy_adjoint, cross_entropy_samples, "NllLossBackward0"
-)
-cross_entropy_2d_op = class_loss(
-    "cross_entropy2d", run_cross_entropy, entropy_adjoint, op_samples, "NllLoss2DBackward0"
-)
+def entropy_loss(name: str, samples: Callable, node: str) -> Callable:
+    vjp = (entropy_adjoint, None, None)
+    parts = entropy_parts
+    return fused(name, parts, spec=loss_spec, run=run_cross_entropy, vjp=vjp, samples=samples, node=node)
+
+
+def entropy_parts(x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int) -> Tensor:
+    rules = {"reduction": reduction, "ignore_index": ignore_index}
+    return nll_op(log_softmax(x, class_dim(x._data.ndim)), target, weight, **rules)
+
+
+def entropy_backward_parts(
+    grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
+) -> Tensor:
+    dim = class_dim(x._data.ndim)
+    picked = nll_backward(grad, x, target, weight, reduction=reduction, ignore_index=ignore_index)
+    return picked - x.softmax(dim) * picked.sum(dim, True)
+
+
+nll_op = picked_loss("nll_loss", class_samples, "NllLossBackward0")
+nll_2d_op = picked_loss("nll_loss2d", op_samples, "NllLoss2DBackward0")
+cross_entropy_op = entropy_loss("cross_entropy", cross_entropy_samples, "NllLossBackward0")
+cross_entropy_2d_op = entropy_loss("cross_entropy2d", op_samples, "NllLoss2DBackward0")
 nll_backward = opaque(
     "nll_loss_backward",
     spec=adjoint_spec,
@@ -337,8 +353,9 @@ nll_backward = opaque(
     samples=adjoint_samples,
     spec_first=False,
 )
-cross_entropy_backward = opaque(
+cross_entropy_backward = fused(
     "cross_entropy_backward",
+    entropy_backward_parts,
     spec=adjoint_spec,
     run=run_cross_entropy_adjoint,
     vjp=(entropy_adjoint_of_grad, entropy_adjoint_of_logits, None, None),

@@ -267,8 +267,9 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         )
     if align_corners and min(space) == 1:
         warnings.warn(
-            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. "
-            "This is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when "
+            "align_corners=True. This is not an intended use case of affine_grid. See the documentation of "
+            "affine_grid for details.",
             stacklevel=2,
         )
     return affine_points(theta, size=tuple(space), align_corners=bool(align_corners))

@@ -134,7 +134,11 @@ def check_memory(target: Any, name: str) -> None:
     if not isinstance(target, Tensor):
         raise error(TypeError, name, f"argument 'self' must be Tensor, not {type(target).__name__}")
     data = target._data
-    if data.size and 0 in data.strides and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+    if (
+        data.size
+        and 0 in data.strides
+        and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True))
+    ):
         rule = (
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location"

@@ -82,8 +82,8 @@ def guarded(
 ) -> tuple[np.ndarray, np.ndarray]:
     """kernel(A) and where it failed: an error when `check`, else NaN in the places of refused matrices.
 
-    LAPACK refuses a whole stack for one bad matrix; then `locate` tells of each where it fails (0: nowhere) and
-    the bad ones are left out of a second run.
+    LAPACK refuses a whole stack for one bad matrix; then `locate` tells of each where it fails (0: nowhere),
+    and a second run leaves the bad ones out.
     """
     batch = A.shape[:-2]
     info = np.zeros(batch, np.int32)

@@ -20,11 +20,10 @@ from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.activation import logsigmoid
-from cleargrad.ops.apply import label, open_door
-from cleargrad.ops.declare import F32, composite, elementwise, face
-from cleargrad.ops.elementary import log, log1p, sigmoid
-from cleargrad.ops.op import PARTS, Op, register
+from cleargrad.ops.apply import label
 from cleargrad.ops.bounds import clamp_below, clamp_both
+from cleargrad.ops.declare import F32, composite, elementwise, face, fused
+from cleargrad.ops.elementary import log, log1p, sigmoid
 from cleargrad.ops.samples import Fails, Sample, binary, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -82,14 +81,17 @@ def elementwise_loss(
             total = total / total.dtype.type(values.size)
         return np.asarray(total, values.dtype)
 
-    run.function = lambda *operands, reduction: reduce_values(each(*operands), reduction)  # type: ignore[attr-defined]
-    vjps = tuple(rule and behind_reduction(rule) for rule in vjp)
-    reduced = open_door(
-        register(
-            Op(name + "_reduced", spec, run, vjps, PARTS, samples, each.op.tensors, ("reduction",),
-               node=each.op.node)
-        )
-    )  # fmt: skip
+    run.parameters = each.op.tensors, ("reduction",), False  # type: ignore[attr-defined]
+    reduced = fused(
+        name + "_reduced",
+        lambda *operands, reduction: reduce_values(each(*operands), reduction),
+        spec=spec,
+        run=run,
+        vjp=tuple(rule and behind_reduction(rule) for rule in vjp),
+        samples=samples,
+        node=each.op.node.__name__,
+        spec_first=False,
+    )
 
     def door(*operands: Any, reduction: str) -> Tensor:
         return each(*operands) if reduction == "none" else reduced(*operands, reduction=reduction)

@@ -101,7 +101,9 @@ def check_vjp(op: Op) -> None:
         for name in names:
             known = name in op.tensors or re.fullmatch(r"out\d?", name) or name == "*"
             if not known:
-                raise TypeError(f"{op.name}: the vjp asks for {name!r}, which is neither {op.tensors} nor out")
+                raise TypeError(
+                    f"{op.name}: the vjp asks for {name!r}, which is neither {op.tensors} nor out"
+                )
         unknown = set(attrs) - set(op.attrs)
         if unknown:
             raise TypeError(f"{op.name}: the vjp asks for the attributes {unknown}, the op has {op.attrs}")

@@ -1,8 +1,8 @@
 """Padding: entries around a tensor, constant or read from the tensor itself.
 
 `pads` holds one (before, after) pair for each of the last dimensions, in their order; negative numbers crop.
-Padding with a constant is its own family: its adjoint pads by the negated numbers. The other modes read entries
-of the input again, so their adjoint adds up. Read next: ops/convolution.py.
+Padding with a constant is its own family: its adjoint pads by the negated numbers. The other modes read
+entries of the input again, so their adjoint adds up. Read next: ops/convolution.py.
 """
 
 from __future__ import annotations

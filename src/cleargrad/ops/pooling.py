@@ -1,6 +1,6 @@
 """Pooling: maxima and means over windows of one to three spatial dimensions.
 
-Maxima come with the plane index of each winner; their gradient puts g back at these indices (`scatter_plane`),
+Maxima come with the plane index of each winner; their gradient puts g back at these places (`scatter_plane`),
 whose adjoint reads there (`gather_plane`), so gradients of any order stay among the two. Means are linear and
 come in pairs with their adjoints. Ops take (N, C, *S); the public functions also take one sample without N.
 Kernels are in backend/cpu/pooling.py. Read next: ops/adaptive_pooling.py.

@@ -179,7 +179,9 @@ class Recorder:
             self.graph.calls.append(Call(OPS["as_strided_scatter"], (old, new), attrs, (whole,)))
             new = whole
         owner = target if base is None else base
-        outside = any(tensor is owner for _, tensor in self.graph.outside) or id(owner._data) not in self.known
+        outside = (
+            any(tensor is owner for _, tensor in self.graph.outside) or id(owner._data) not in self.known
+        )
         self.known[id(owner._data)] = (new, cell_of(owner)[0])
         self.alive.append(owner._data)
         if outside:

@@ -17,11 +17,11 @@ from cleargrad.core.generator import default_generator
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.ops.bounds import clamp_above
 from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import composite, elementwise, face, opaque
 from cleargrad.ops.elementary import exp
 from cleargrad.ops.op import FACES, NO_GRAD, Face
-from cleargrad.ops.bounds import clamp_above
 from cleargrad.ops.samples import Fails, Sample, binary, real, unary, whole
 from cleargrad.ops.views import check_tensor
 

@@ -1,7 +1,7 @@
 """Interpolation: images and volumes at another size.
 
-A few entries are read along each axis, with weights that depend on the sizes only; every op is paired with one
-adjoint. Kernels are in backend/cpu/resample.py. Read next: ops/grid_sampling.py.
+A few entries are read along each axis, with weights that depend on the sizes only; every op is paired with
+one adjoint. Kernels are in backend/cpu/resample.py. Read next: ops/grid_sampling.py.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def target_size(
     given = scale_factor if size is None else size
     entries = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(space)
     if len(entries) != len(space):
-        rule = f"size or scale_factor must have one entry per spatial dimension, {len(space)}, not {len(entries)}"
+        rule = f"size or scale_factor must have {len(space)} entries, one per dimension, not {len(entries)}"
         raise error(ValueError, "interpolate", rule, input=input, given=given)
     if size is not None:
         if recompute:

@@ -16,7 +16,7 @@ from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.shape import Spec, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, composite, face, opaque
+from cleargrad.ops.declare import F32, composite, face, fused
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -80,6 +80,16 @@ def log_softmax_adjoint(grad: np.ndarray, out: np.ndarray, dim: int) -> np.ndarr
     return np.subtract(grad, result, out=result)
 
 
+def softmax_parts(x: Tensor, *, dim: int) -> Tensor:
+    exponential = (x - x.amax(dim, True)).exp()
+    return exponential / exponential.sum(dim, True)
+
+
+def log_softmax_parts(x: Tensor, *, dim: int) -> Tensor:
+    shifted = x - x.amax(dim, True)
+    return shifted - shifted.exp().sum(dim, True).log()
+
+
 def softmax_spec(name: str) -> Callable:
     def spec(x: Tensor, *, dim: int) -> Spec:
         kind = OF_NUMPY[x._data.dtype]
@@ -111,8 +121,9 @@ def adjoint_spec(grad: Tensor, out: Tensor, *, dim: int) -> Spec:
     return Spec(out._data.shape, out.dtype)
 
 
-softmax_backward = opaque(
+softmax_backward = fused(
     "softmax_backward",
+    lambda grad, out, *, dim: out * (grad - (grad * out).sum(dim, True)),
     spec=adjoint_spec,
     run=lambda grad, out, *, dim: softmax_adjoint(grad, out, dim=dim),
     vjp=(
@@ -124,8 +135,9 @@ softmax_backward = opaque(
     samples=adjoint_samples,
     spec_first=False,
 )
-log_softmax_backward = opaque(
+log_softmax_backward = fused(
     "log_softmax_backward",
+    lambda grad, out, *, dim: grad - out.exp() * grad.sum(dim, True),
     spec=adjoint_spec,
     run=lambda grad, out, *, dim: log_softmax_adjoint(grad, out, dim=dim),
     vjp=(
@@ -135,15 +147,17 @@ log_softmax_backward = opaque(
     samples=adjoint_samples,
     spec_first=False,
 )
-softmax_op = opaque(
+softmax_op = fused(
     "softmax",
+    softmax_parts,
     spec=softmax_spec("softmax"),
     run=lambda x, *, dim: softmax_kernel(x, dim=dim),
     vjp=lambda g, out, *, dim: softmax_backward(g, out, dim=dim),
     samples=softmax_samples,
 )
-log_softmax_op = opaque(
+log_softmax_op = fused(
     "log_softmax",
+    log_softmax_parts,
     spec=softmax_spec("log_softmax"),
     run=lambda x, *, dim: log_softmax_kernel(x, dim=dim),
     vjp=lambda g, out, *, dim: log_softmax_backward(g, out, dim=dim),

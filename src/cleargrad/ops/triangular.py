@@ -35,15 +35,22 @@ from cleargrad.ops.samples import Fails, Sample, real, whole
 # Triangular systems ----------------------------------------------------------------------------------------
 
 
+BLOCK = 32  # rows that are solved one by one; what earlier blocks contribute is one matrix product
+
+
 def substitute(L: np.ndarray, B: np.ndarray, unit: bool) -> np.ndarray:
-    """X with L·X = B for lower triangular L: the upper half first, then what is left of the lower half."""
+    """X with L·X = B for lower triangular L, row after row."""
     n = L.shape[-1]
-    if n <= 1:
-        return B.copy() if unit or not n else B / L
-    half = n // 2
-    top = substitute(L[..., :half, :half], B[..., :half, :], unit)
-    rest = B[..., half:, :] - L[..., half:, :half] @ top
-    return np.concatenate([top, substitute(L[..., half:, half:], rest, unit)], axis=-2)
+    X = B.copy()
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        X[..., start:stop, :] -= L[..., start:stop, :start] @ X[..., :start, :]
+        for row in range(start, stop):
+            if row > start:
+                X[..., row, :] -= (L[..., row, None, start:row] @ X[..., start:row, :])[..., 0, :]
+            if not unit:
+                X[..., row, :] /= L[..., row, row, None]
+    return X
 
 
 def run_triangular(A: np.ndarray, B: np.ndarray, *, upper: bool, unitriangular: bool) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Devices: kernels on arrays. So far the CPU, on NumPy."""
