@@ -2,9 +2,9 @@
 
     python benchmarks/op_overhead.py [--json benchmarks/results/op_overhead.json] [--rounds 40]
 
-8x8 float32 tensors with gradients recorded, the backward of a 50-op chain, and the time of the import. The two
-libraries take turns in short rounds and the best round of each counts: the machine is shared, only ratios mean
-something. Needs torch.
+8x8 float32 tensors with gradients recorded, the backward of a 50-op chain, and the time of the import. The
+two libraries take turns in short rounds and the best round of each counts: the machine is shared, only ratios
+mean something. Needs torch.
 """
 
 from __future__ import annotations

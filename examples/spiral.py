@@ -2,10 +2,11 @@
 
     python examples/spiral.py
 
-Nothing but tensors and autograd: the weights are tensors, the training step is five lines. Change the import to
-`import torch` and it prints the same numbers.
+Nothing but tensors and autograd: the weights are tensors, the training step is five lines. Change the import
+to `import torch` and it prints the same numbers.
 """
 
+import itertools
 import math
 import sys
 import time
@@ -29,7 +30,7 @@ def spiral() -> tuple:
 def make_weights() -> list:
     sizes = [2, 64, 64, ARMS]
     weights = []
-    for inputs, outputs in zip(sizes, sizes[1:]):
+    for inputs, outputs in itertools.pairwise(sizes):
         weights.append((torch.randn(inputs, outputs) * math.sqrt(2 / inputs)).requires_grad_())
         weights.append(torch.zeros(outputs, requires_grad=True))
     return weights
@@ -72,9 +73,7 @@ def main() -> None:
     print(f"\n{steps} steps in {time.perf_counter() - start:.1f} s, loss {right[0]:.3f} -> {right[-1]:.3f}")
     wrong = train(steps, clear_gradients=False)
     print(f"The same without clearing .grad:  loss {wrong[0]:.3f} -> {wrong[-1]:.3f}")
-    print(
-        "\nbackward() adds to .grad, so a step that does not clear it uses every gradient since the start again."
-    )
+    print("\nbackward() adds to .grad: a step that does not clear it uses every old gradient again.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Runs one function with cleargrad and with PyTorch and compares what comes back.
 
-A test passes a function of the library `T`; everything it returns (numbers, tensors, None, tuples, dictionaries,
-the failures that `failure` catches) must be equal under both.
+A test passes a function of the library `T`; everything it returns (numbers, tensors, None, tuples,
+dictionaries, the failures that `failure` catches) must be equal under both.
 """
 
 from __future__ import annotations

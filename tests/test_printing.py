@@ -298,7 +298,7 @@ def test_integers_and_bools_format_as_their_numbers():
 def test_more_than_a_scalar_refuses_a_format():
     assert format_ours(np.array([1.5]), "") == "tensor([1.5000], dtype=torch.float64)"
     for refused in (lambda: format_ours(np.array([1.5]), ".3f"), lambda: format(torch.ones(1), ".3f")):
-        with pytest.raises(TypeError, match="unsupported format string passed to Tensor.__format__"):
+        with pytest.raises(TypeError, match=r"unsupported format string passed to Tensor\.__format__"):
             refused()
 
 

@@ -1,4 +1,4 @@
-"""The README in code: what cleargrad is, in seconds. Needs neither PyTorch nor anything else but cleargrad."""
+"""The README in code: what cleargrad is, in seconds. Needs neither PyTorch nor anything but cleargrad."""
 
 from __future__ import annotations
 

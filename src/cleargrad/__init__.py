@@ -7,7 +7,7 @@ from math import e, inf, nan, pi
 
 from cleargrad import autograd
 from cleargrad.core import dtype as _dtypes
-from cleargrad.core.device import device
+from cleargrad.core.device import device, get_default_device, set_default_device
 from cleargrad.core.dtype import (
     bfloat16,
     can_cast,
@@ -43,6 +43,8 @@ from cleargrad import interop as _interop
 from cleargrad.autograd.modes import (
     enable_grad,
     inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     is_grad_enabled,
     is_inference_mode_enabled,
     no_grad,

@@ -11,7 +11,7 @@ import numpy as np
 
 from cleargrad.autograd.node import edge_of, is_leaf
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, cell_of, wrap
+from cleargrad.core.tensor import Tensor, cell_of
 from cleargrad.errors import error
 from cleargrad.ops.creation import factory, finish, from_numpy
 from cleargrad.ops.record import no_value_error
@@ -92,7 +92,7 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.n
     return data.copy() if copy else data
 
 
-Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
+Tensor.__array_priority__ = 1000
 
 
 @method
@@ -156,7 +156,10 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     if not is_leaf(self):
-        rule = "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+        rule = (
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+            "at the moment"
+        )
         raise error(RuntimeError, "deepcopy", rule, fix="deep-copy tensor.detach()", tensor=self)
     grad = None if self._grad is None else deepcopy(self._grad, memo)
     copy = rebuild(type(self), self._data.copy(order="K"), edge_of(self) is not None, grad, {})
@@ -166,7 +169,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
 
 
 @method
-def as_subclass(self: Tensor, cls: type) -> Tensor:
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """The same tensor record under a subclass of Tensor."""
     other = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
     other._data, other._edge, other._grad = self._data, self._edge, self._grad

@@ -34,7 +34,7 @@ class PrintOptions:
     sci_mode: bool | None = None
 
 
-_PROFILES = {
+_PROFILES: dict[str | None, PrintOptions] = {
     "default": PrintOptions(),
     "short": PrintOptions(precision=2, edgeitems=2),
     "full": PrintOptions(threshold=math.inf),

@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
 from cleargrad import printing
 from cleargrad.autograd import api
 from cleargrad.autograd.node import (
@@ -29,6 +27,7 @@ from cleargrad.autograd.node import (
     split_edge,
     strides_of,
 )
+from cleargrad.autograd.walk import walk_plainly
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
@@ -184,13 +183,15 @@ def mH(self: Tensor) -> Tensor:
 
 @attribute
 def _version(self: Tensor) -> int:
+    if self._inference:
+        raise error(RuntimeError, "_version", "Inference tensors do not track version counter.")
     return 0 if self._ver is None else self._ver[1]
 
 
-Tensor.nelement = Tensor.numel  # type: ignore[attr-defined]
-Tensor.ndimension = Tensor.dim  # type: ignore[attr-defined]
-Tensor.is_cuda = Tensor.is_sparse = Tensor.is_quantized = Tensor.is_mps = Tensor.is_meta = False  # type: ignore[attr-defined]
-Tensor.is_nested = Tensor.is_xla = Tensor.is_mkldnn = False  # type: ignore[attr-defined]
+Tensor.nelement = Tensor.numel
+Tensor.ndimension = Tensor.dim
+Tensor.is_cuda = Tensor.is_sparse = Tensor.is_quantized = Tensor.is_mps = Tensor.is_meta = False
+Tensor.is_nested = Tensor.is_xla = Tensor.is_mkldnn = False
 
 # Gradients -------------------------------------------------------------------------------------------------
 
@@ -208,13 +209,16 @@ def _set_requires_grad(self: Tensor, wanted: bool) -> None:
     if not wanted:
         self._edge = None
         return
+    if self._inference and not mode.inference:
+        rule = "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        raise error(RuntimeError, "requires_grad", rule, fix="use a clone() made outside inference_mode")
     if self.dtype.category < dtypes.FLOAT:
         rule = "only Tensors of floating point and complex dtype can require gradients"
         raise error(RuntimeError, "requires_grad", rule, tensor=self)
     make_leaf(self)
 
 
-Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)  # type: ignore[attr-defined]
+Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)
 
 
 @method
@@ -235,9 +239,9 @@ def _get_grad(self: Tensor) -> Tensor | None:
         if not keeps_grad(node, number):
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
-                "attribute won't be populated during autograd.backward(). If you indeed want the .grad field to "
-                "be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access "
-                "the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
+                "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
+                "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
+                "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -269,7 +273,7 @@ def _delete_grad(self: Tensor) -> None:
     self._grad = None
 
 
-Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
+Tensor.grad = property(_get_grad, _set_grad, _delete_grad)
 
 
 @attribute
@@ -284,7 +288,7 @@ def output_nr(self: Tensor) -> int:
     return 0 if edge is None else split_edge(edge)[1]
 
 
-Tensor.is_leaf = property(is_leaf)  # type: ignore[attr-defined]
+Tensor.is_leaf = property(is_leaf)
 
 
 @method
@@ -296,7 +300,10 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
-    api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    if gradient is None and inputs is None and not create_graph and not mode.anomaly and mode.recorder is None:
+        walk_plainly((self,), (api.start_gradient(self, None),), bool(retain_graph))
+    else:
+        api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 @method
@@ -318,8 +325,7 @@ def detach_(self: Tensor) -> Tensor:
 
 
 def _get_data(self: Tensor) -> Tensor:
-    alias = wrap(self._data)  # a version cell of its own: writes to .data are invisible to autograd
-    return alias
+    return wrap(self._data)  # a version cell of its own: writes to .data are invisible to autograd
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
@@ -331,7 +337,7 @@ def _set_data(self: Tensor, value: Tensor) -> None:
         edge.shape, edge.dtype = value._data.shape, value._data.dtype
 
 
-Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]
+Tensor.data = property(_get_data, _set_data)
 
 
 @method
@@ -355,7 +361,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> Removabl
     if type(edge) is not AccumulateGrad:
         rule = "post accumulate grad hooks cannot be registered on non-leaf tensors"
         raise error(RuntimeError, "register_post_accumulate_grad_hook", rule, tensor=self)
-    return add_hook(extra_of(edge).posthooks, hook)
+    return add_hook(extra_of(edge).accumulated, hook)
 
 
 @method
@@ -368,6 +374,8 @@ def retain_grad(self: Tensor) -> None:
     if type(edge) is AccumulateGrad:
         return
     node, number = split_edge(edge)
+    if keeps_grad(node, number):
+        return
     owner = weakref.ref(self)
 
     def keep(grad: Tensor) -> None:
@@ -393,14 +401,14 @@ def retains_grad(self: Tensor) -> bool:
 
 # Writes and operators --------------------------------------------------------------------------------------
 
-Tensor.copy_ = conversion.copy_  # type: ignore[attr-defined]
-Tensor.fill_ = conversion.fill_  # type: ignore[attr-defined]
-Tensor.zero_ = conversion.zero_  # type: ignore[attr-defined]
-Tensor.window = strides.window  # type: ignore[attr-defined]
-Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
-Tensor.__matmul__ = matmul.matmul.__wrapped__  # type: ignore[attr-defined]
-Tensor.__hash__ = object.__hash__  # type: ignore[attr-defined,method-assign]
+Tensor.copy_ = conversion.copy_
+Tensor.fill_ = conversion.fill_
+Tensor.zero_ = conversion.zero_
+Tensor.window = strides.window
+Tensor.__getitem__ = indexing.getitem
+Tensor.__setitem__ = indexing.setitem
+Tensor.__matmul__ = matmul.matmul.__wrapped__
+Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 def swapped(door: Callable) -> Callable:
@@ -425,7 +433,7 @@ def compared(door: Callable) -> Callable:
 
 
 # Operators call the doors of their ops directly; what they cannot take becomes Python's own TypeError.
-Tensor.__rmatmul__ = swapped(matmul.matmul.__wrapped__)  # type: ignore[attr-defined]
+Tensor.__rmatmul__ = swapped(matmul.matmul.__wrapped__)
 OPERATORS: dict[str, Callable] = {
     "add": pointwise.add_op,
     "sub": pointwise.sub_op,
@@ -442,22 +450,22 @@ OPERATORS: dict[str, Callable] = {
 for _name, _door in OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _door)
     setattr(Tensor, f"__r{_name}__", swapped(_door))
-    setattr(Tensor, f"__i{_name}__", _door.inplace)  # type: ignore[attr-defined]
+    setattr(Tensor, f"__i{_name}__", _door.inplace)
 for _name in ("lt", "le", "gt", "ge"):
     setattr(Tensor, f"__{_name}__", getattr(comparison, _name))
-Tensor.__eq__ = compared(comparison.eq)  # type: ignore[method-assign,assignment]
-Tensor.__ne__ = compared(comparison.ne)  # type: ignore[method-assign,assignment]
-Tensor.__pow__ = elementary.pow.__wrapped__  # type: ignore[attr-defined]
-Tensor.__rpow__ = swapped(elementary.power)  # type: ignore[attr-defined]
-Tensor.__ipow__ = elementary.power.inplace  # type: ignore[attr-defined]
-Tensor.__rdiv__ = Tensor.__rtruediv__  # type: ignore[attr-defined]
-Tensor.__neg__ = pointwise.neg  # type: ignore[attr-defined]
-Tensor.__pos__ = pointwise.positive  # type: ignore[attr-defined]
-Tensor.__abs__ = elementary.absolute  # type: ignore[attr-defined]
-Tensor.__invert__ = comparison.invert  # type: ignore[attr-defined]
-Tensor.__hash__ = object.__hash__  # type: ignore[attr-defined,method-assign]
-Tensor.real = property(complex_numbers.real_)  # type: ignore[attr-defined]
-Tensor.imag = property(complex_numbers.imag)  # type: ignore[attr-defined]
+Tensor.__eq__ = compared(comparison.eq)  # type: ignore[method-assign]
+Tensor.__ne__ = compared(comparison.ne)  # type: ignore[method-assign]
+Tensor.__pow__ = elementary.pow.__wrapped__
+Tensor.__rpow__ = swapped(elementary.power)
+Tensor.__ipow__ = elementary.power.inplace
+Tensor.__rdiv__ = Tensor.__rtruediv__
+Tensor.__neg__ = pointwise.neg
+Tensor.__pos__ = pointwise.positive
+Tensor.__abs__ = elementary.absolute
+Tensor.__invert__ = comparison.invert
+Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
+Tensor.real = property(complex_numbers.real_)
+Tensor.imag = property(complex_numbers.imag)
 
 
 @method

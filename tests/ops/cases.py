@@ -1,7 +1,7 @@
 """What the op matrix is generated from: every public function and every op, with their samples.
 
-There is no list of ops here. A case is a face (compared with PyTorch) or an op without one (an adjoint kernel, say,
-tested through its door).
+There is no list of ops here. A case is a face (compared with PyTorch) or an op without one (an adjoint
+kernel, say, tested through its door).
 """
 
 from __future__ import annotations

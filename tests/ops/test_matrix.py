@@ -1,7 +1,7 @@
 """The op matrix: every declared op against every promise, generated from the declarations.
 
-Columns: value, dtypes, gradient, second gradient, replay (recorded = eager, and its specs), gaps (non-contiguous inputs),
-in-place, out, failing samples. Empty and broadcast operands come with the samples.
+Columns: value, dtypes, gradient, second gradient, replay (recorded = eager, and its specs), gaps
+(non-contiguous inputs), in-place, out, failing samples. Empty and broadcast operands come with the samples.
 """
 
 from __future__ import annotations
@@ -242,9 +242,9 @@ def test_replay(case: Case) -> None:
                 if isinstance(value, np.ndarray):
                     tensor = to_ours(value, dtypes.float32)
                     arrays.append(tensor._data)  # noqa: B023
-                    return recorder.input(tensor)  # noqa: B023
+                    return recorder.input(tensor)
                 if isinstance(value, (list, tuple)):
-                    return type(value)(symbolic(item) for item in value)  # noqa: B023
+                    return type(value)(symbolic(item) for item in value)
                 return value
 
             try:

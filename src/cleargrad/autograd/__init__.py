@@ -4,6 +4,8 @@ plan.py and node.py are the graph, walk.py the backward pass; the other files ar
 """
 
 from cleargrad.autograd import functional, graph
+from cleargrad.autograd import modes as anomaly_mode
+from cleargrad.autograd import modes as grad_mode
 from cleargrad.autograd.api import backward, grad
 from cleargrad.autograd.function import Function, once_differentiable
 from cleargrad.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -22,11 +24,13 @@ __all__ = [
     "Function",
     "GradcheckError",
     "Variable",
+    "anomaly_mode",
     "backward",
     "detect_anomaly",
     "enable_grad",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",

@@ -5,6 +5,7 @@ Read next: autograd/modes.py.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,8 +31,15 @@ def backward(
     inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """Adds the gradients of `tensors` to `.grad` of the leaves, or of `inputs` only."""
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            rule = "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`"
+            raise error(RuntimeError, "backward", rule, fix="use `grad_tensors`")
+        text = "`grad_variables` is deprecated. Use `grad_tensors` instead."
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        grad_tensors = grad_variables
     roots = as_tuple(tensors)
-    grads = start_gradients(roots, grad_variables if grad_tensors is None else grad_tensors)
+    grads = start_gradients(roots, grad_tensors)
     targets = None
     if inputs is not None:
         targets = as_tuple(inputs)
@@ -80,7 +88,7 @@ def grad(
     """The gradients of `outputs` with respect to `inputs`; `.grad` is left alone."""
     roots, targets = as_tuple(outputs), as_tuple(inputs)
     if not targets:
-        raise error(ValueError, "grad", "grad requires non-empty inputs.")
+        raise error(RuntimeError, "grad", "grad requires non-empty inputs.")
     if materialize_grads and allow_unused is False:
         rule = "expected allow_unused to be True or not passed when materialize_grads=True, but got False"
         raise error(ValueError, "grad", rule)
@@ -148,12 +156,17 @@ def start_gradient(root: Tensor, gradient: Tensor | None) -> Tensor:
             rule = "grad can be implicitly created only for scalar outputs"
             fix = "call .sum() or .mean() first, or pass gradient="
             raise error(RuntimeError, "backward", rule, fix=fix, tensor=root)
-        if mode.recorder is not None:
-            return mode.recorder.constant(np.ones_like(root._data))
-        return wrap(np.ones_like(root._data))
+        if root._data.dtype.kind == "c":
+            rule = f"grad can be implicitly created only for real scalar outputs but got {root.dtype}"
+            raise error(RuntimeError, "backward", rule, fix="pass gradient=, or take .real or .abs()")
+        one = np.ones(root._data.shape, root._data.dtype)
+        return wrap(one) if mode.recorder is None else mode.recorder.constant(one)
     if not isinstance(gradient, Tensor):
         raise error(TypeError, "backward", f"gradients can be tensors or None, got {type(gradient).__name__}")
     if gradient._data.shape != root._data.shape:
         rule = "the gradient must have the shape of the tensor it belongs to"
+        raise error(RuntimeError, "backward", rule, tensor=root, gradient=gradient)
+    if gradient._data.dtype.kind == "c" and root._data.dtype.kind != "c":
+        rule = "the gradient of a real tensor must be real"
         raise error(RuntimeError, "backward", rule, tensor=root, gradient=gradient)
     return gradient

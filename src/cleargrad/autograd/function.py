@@ -1,8 +1,8 @@
 """Functions with a gradient of the user's own: torch.autograd.Function.
 
 A subclass states forward and backward; `apply` runs forward without recording and ties one node to the graph,
-whose vjp is backward. Both of PyTorch's styles work: `forward(ctx, ...)`, and `forward(...)` with `setup_context`.
-Read next: autograd/functional.py.
+whose vjp is backward. Both of PyTorch's styles work: `forward(ctx, ...)`, and `forward(...)` with
+`setup_context`. Read next: autograd/functional.py.
 """
 
 from __future__ import annotations
@@ -99,11 +99,13 @@ class FunctionNode(Node):
         if len(parts) > expected and all(part is None for part in parts[expected:]):
             parts = parts[:expected]
         if len(parts) != expected:
-            rule = f"function {self.name()} returned an incorrect number of gradients (expected {expected}, got {len(parts)})"
+            counts = f"(expected {expected}, got {len(parts)})"
+            rule = f"function {self.name()} returned an incorrect number of gradients {counts}"
             raise error(RuntimeError, "backward", rule)
         for position, (edge, part) in enumerate(zip(self.edges, parts, strict=True)):
             if part is not None and not isinstance(part, Tensor):
-                rule = f"{self.name()} returned {type(part).__name__} at position {position}; expected Tensor or None"
+                given = f"{type(part).__name__} at position {position}"
+                rule = f"{self.name()} returned {given}; expected Tensor or None"
                 raise error(TypeError, "backward", rule)
             if edge is not None and part is not None:
                 self.check_shape(position, edge, part)
@@ -120,8 +122,8 @@ class FunctionNode(Node):
         )
         if not fits:
             rule = (
-                f"Function {self.name()} returned an invalid gradient at index {position} - got {list(given)} "
-                f"but expected shape compatible with {list(shape)}"
+                f"Function {self.name()} returned an invalid gradient at index {position} - "
+                f"got {list(given)} but expected shape compatible with {list(shape)}"
             )
             raise error(RuntimeError, "backward", rule)
 
@@ -138,7 +140,8 @@ class Function:
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any):
-        rule = f"{type(self).__name__} should not be instantiated; its methods are static, call {type(self).__name__}.apply(...)"
+        name = type(self).__name__
+        rule = f"{name} should not be instantiated; its methods are static, call {name}.apply(...)"
         raise error(RuntimeError, "Function", rule)
 
     @staticmethod
@@ -152,8 +155,8 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
-            "backward mode AD."
+            "You must implement either the backward or vjp method for your custom autograd.Function to use "
+            "it with backward mode AD."
         )
 
     vjp = backward
@@ -216,7 +219,7 @@ def tie_function(cls: type[Function], ctx: FunctionCtx, args: tuple, edges: tupl
     return tuple(renamed[id(out)] if isinstance(out, Tensor) else out for out in outputs)
 
 
-def make_function_node(cls: type[Function], ctx: FunctionCtx, edges: tuple) -> FunctionNode:
+def make_function_node(cls: Any, ctx: FunctionCtx, edges: tuple) -> FunctionNode:
     node = node_class(cls)()
     node.function, node.ctx, node.edges = cls, ctx, edges
     node.plan = node.attrs = node.extra = None
@@ -227,7 +230,7 @@ def make_function_node(cls: type[Function], ctx: FunctionCtx, edges: tuple) -> F
 
 
 @functools.cache
-def node_class(cls: type[Function]) -> type[FunctionNode]:
+def node_class(cls: Any) -> type[FunctionNode]:
     return type(f"{cls.__name__}Backward", (FunctionNode,), {"__module__": cls.__module__})
 
 
@@ -282,7 +285,7 @@ class Refuse(Function):
         )
 
     @classmethod
-    def apply(cls, x: Tensor) -> Tensor:  # type: ignore[override]
+    def apply(cls, x: Tensor) -> Tensor:
         leaf = wrap(np.zeros_like(x._data))
         leaf.requires_grad_(True)
         with_edge = super().apply(leaf)

@@ -119,7 +119,7 @@ def hvp(
 
 
 def evaluate(name: str, func: Callable, inputs: Any, create_graph: bool, strict: bool) -> tuple:
-    """Fresh inputs that require gradients, the function's outputs, and whether each side was a single tensor."""
+    """Fresh inputs that require gradients, the function's outputs, and whether each side was one tensor."""
     single_in = isinstance(inputs, Tensor)
     given = tensors_of(name, "inputs", inputs)
     leaves = tuple(

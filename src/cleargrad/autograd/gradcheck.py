@@ -38,7 +38,7 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Whether backward's Jacobian equals the one from central differences, for every input that requires grad."""
+    """Whether backward's Jacobian equals that of central differences, for every input that requires grad."""
     values = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
         check_inputs(values)
@@ -75,7 +75,7 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """gradcheck of the gradient: whether double backward is right, also with respect to the incoming gradient."""
+    """gradcheck of the gradient: whether double backward is right, also in the incoming gradient."""
     values = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outs = differentiable(func(*values))
     if grad_outputs is None:
@@ -102,14 +102,18 @@ def gradgradcheck(
 def check_inputs(values: tuple) -> None:
     leaves = [x for x in values if isinstance(x, Tensor) and edge_of(x) is not None]
     if not leaves:
-        rule = "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+        rule = (
+            "gradcheck expects at least one input tensor to require gradient, "
+            "but none of the them have requires_grad=True."
+        )
         raise error(ValueError, "gradcheck", rule)
     for leaf in leaves:
         if leaf._data.dtype.kind == "f" and leaf._data.dtype.itemsize < 8:
             import warnings
 
             warnings.warn(
-                "an input that requires gradient is not double precision; differences of its values are too rough",
+                "an input that requires gradient is not double precision; "
+                "differences of its values are too rough",
                 stacklevel=3,
             )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cleargrad.core.mode import mode
+from cleargrad.errors import error
 
 
 class Switch:
@@ -26,7 +27,7 @@ class Switch:
 
     def __call__(self, function: Callable) -> Callable:
         if inspect.isclass(function):
-            function.__init__ = self(function.__init__)  # type: ignore[misc]
+            function.__init__ = self(function.__init__)  # type: ignore[method-assign]
             return function
         if inspect.isgeneratorfunction(function):
             return self.around_generator(function)
@@ -41,17 +42,23 @@ class Switch:
     def around_generator(self, function: Callable) -> Callable:
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            generator = function(*args, **kwargs)
-            sent: Any = None
-            try:
-                while True:
+            with self.clone():
+                generator = function(*args, **kwargs)
+            step, given = generator.send, None
+            while True:
+                try:
                     with self.clone():
-                        value = generator.send(sent)
-                    sent = yield value
-            except StopIteration as stop:
-                return stop.value
-            finally:
-                generator.close()
+                        value = step(given)
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    step, given = generator.send, (yield value)
+                except GeneratorExit:
+                    with self.clone():
+                        generator.close()
+                    raise
+                except BaseException as thrown:
+                    step, given = generator.throw, thrown
 
         return wrapped
 
@@ -63,11 +70,11 @@ class Switch:
 
 def _usable_without_parentheses(cls: type) -> type:
     """Lets `@no_grad` stand for `@no_grad()`."""
-    plain = cls.__new__
+    plain: Any = cls.__new__
 
     def new(kind: type, function: Callable | None = None) -> Any:
         if function is not None and callable(function):
-            return kind()(function)  # type: ignore[operator]
+            return kind()(function)
         return plain(kind)
 
     cls.__new__ = new  # type: ignore[method-assign,assignment]
@@ -150,7 +157,7 @@ class set_detect_anomaly(Switch):
         pass
 
     def clone(self) -> Switch:
-        return set_detect_anomaly(**{"mode": self.changes["anomaly"], "check_nan": self.changes["check_nan"]})
+        return set_detect_anomaly(self.changes["anomaly"], self.changes["check_nan"])
 
 
 class detect_anomaly(set_detect_anomaly):
@@ -164,17 +171,38 @@ def is_anomaly_enabled() -> bool:
     return mode.anomaly
 
 
+def is_anomaly_check_nan_enabled() -> bool:
+    return mode.check_nan
+
+
 class saved_tensors_hooks:
     """Inside, `pack(tensor)` takes every tensor saved for backward, and `unpack(packed)` gives it back."""
+
+    refused: str | None = None
 
     def __init__(self, pack_hook: Callable, unpack_hook: Callable):
         self.pair = (pack_hook, unpack_hook)
 
     def __enter__(self) -> None:
+        if self.refused is not None:
+            raise error(RuntimeError, "saved_tensors_hooks", self.refused)
         self.before = mode.set(saved_hooks=(*(mode.saved_hooks or ()), self.pair))
 
     def __exit__(self, *exception: object) -> None:
         mode.set(**self.before)
+
+
+class disable_saved_tensors_hooks:
+    """Inside, entering saved_tensors_hooks raises an error with this message."""
+
+    def __init__(self, error_message: str):
+        self.message = error_message
+
+    def __enter__(self) -> None:
+        self.before, saved_tensors_hooks.refused = saved_tensors_hooks.refused, self.message
+
+    def __exit__(self, *exception: object) -> None:
+        saved_tensors_hooks.refused = self.before
 
 
 class save_on_cpu(saved_tensors_hooks):

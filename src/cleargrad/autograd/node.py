@@ -1,7 +1,7 @@
 """The graph: a Node per recorded op, edges to the nodes that made its inputs, and the values its vjp needs.
 
-A node keeps nothing alive but those values: it never refers to its own output, and a leaf's node refers to the
-leaf weakly, so graphs are freed by reference counting alone. Read next: autograd/walk.py.
+A node keeps nothing alive but those values: it never refers to its own output, and a leaf's node refers to
+the leaf weakly, so graphs are freed by reference counting alone. Read next: autograd/walk.py.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 
 from cleargrad.autograd.plan import Plan, Step
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, cell_of, new, tick, wrap
-from cleargrad.errors import Place, error, line_of
+from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, tick, wrap
+from cleargrad.errors import error, line_of
 
-FREED = object()  # stands in `saved` after backward() has let the values go
+FREED: Any = object()  # stands in `saved` after backward() has let the values go
 
 
 class Node:
@@ -25,15 +25,15 @@ class Node:
 
     # The fields of every node; doors on the fast path fill them in directly instead of calling `make_node`.
     __slots__ = (
-        "edges",  # per operand: the Node (or Output) its gradient goes to, or None
-        "saved",  # the values the vjps ask for
-        "plan",  # which vjps to call with which of them
         "attrs",  # the op's attributes, or None
-        "shape",  # of the output, which its gradient must have
         "dtype",
-        "tick",
-        "place",  # where in the user's program it was recorded; kept only when something is saved
+        "edges",  # per operand: the Node (or Output) its gradient goes to, or None
         "extra",  # an Extra for nodes with hooks or several outputs, else None
+        "place",  # where in the user's program it was recorded; kept only when something is saved
+        "plan",  # which vjps to call with which of the saved values
+        "saved",  # the values the vjps ask for
+        "shape",  # of the output, which its gradient must have
+        "tick",
     )
 
     fills_zeros = True  # whether the vjp wants zeros for outputs that received no gradient
@@ -123,19 +123,22 @@ class Node:
 class Extra:
     """What few nodes have: hooks, several outputs, metadata."""
 
-    __slots__ = ("outputs", "prehooks", "keepers", "posthooks", "metadata", "__weakref__")
+    __slots__ = ("__weakref__", "accumulated", "keepers", "metadata", "outputs", "posthooks", "prehooks")
 
     def __init__(self) -> None:
         self.outputs = 1
         self.prehooks: dict[int, NodePreHook | TensorHook] = {}
-        self.keepers: dict[int, TensorHook] = {}  # retain_grad: they run after the prehooks
+        self.keepers: dict[int, TensorHook] = {}  # retain_grad: they see what hooks made of a gradient
         self.posthooks: dict[int, Callable] = {}
+        self.accumulated: dict[int, Callable] = {}  # of a leaf: they run when its `.grad` was added to
         self.metadata: dict = {}
 
 
 def extra_of(node: Node) -> Extra:
     if node.extra is None:
         node.extra = Extra()
+        if type(node) is AccumulateGrad:
+            AccumulateGrad.hooked = True
     return node.extra
 
 
@@ -154,7 +157,8 @@ def make_node(kind: type[Node], edges: tuple, saved: tuple, plan: Plan, shape: A
 class AccumulateGrad(Node):
     """The node of a leaf: adds what arrives to `.grad`."""
 
-    __slots__ = ("leaf", "__weakref__")
+    __slots__ = ("__weakref__", "leaf")
+    hooked = False  # whether any leaf ever had a hook; then the walk must serve leaves once they are ready
 
     def __init__(self, leaf: Tensor):
         self.edges = ()
@@ -169,19 +173,23 @@ class AccumulateGrad(Node):
     def variable(self) -> Tensor | None:
         return self.leaf()
 
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
 
 class Output:
     """An edge to one output of a node that has several; the first output uses the node itself."""
 
     __slots__ = ("node", "number")
+    dtype = shape = None  # no array has these, so that the walk takes the careful way
 
     def __init__(self, node: Node, number: int):
         self.node = node
         self.number = number
 
 
-def split_edge(edge: Node | Output) -> tuple[Node, int]:
-    return (edge.node, edge.number) if type(edge) is Output else (edge, 0)  # type: ignore[return-value]
+def split_edge(edge: Any) -> tuple[Node, int]:
+    return (edge.node, edge.number) if type(edge) is Output else (edge, 0)
 
 
 def shape_at(edge: Node | Output) -> tuple[int, ...]:
@@ -205,7 +213,7 @@ def restore_output(node: Node, saved: tuple) -> Tensor:
 class Packed:
     """A value that saved-tensor hooks took away; `unpack` asks for it back."""
 
-    __slots__ = ("value", "hook", "edge")
+    __slots__ = ("edge", "hook", "value")
 
     def __init__(self, value: Any, hook: Callable, edge: Any):
         self.value = value
@@ -257,9 +265,29 @@ def edge_of(tensor: Tensor) -> Node | Output | None:
 def refresh(view: Tensor) -> None:
     """Gives a view the edge that follows from its base's present history."""
     base = view._base
-    if base._edge is not None:
-        view._edge = base.window(**geometry(view))._edge
     view._seen = view._ver[0]
+    if base._edge is not None and view._caution is not IN_NO_GRAD:
+        before = view._edge
+        settings = mode.set(grad=True)  # asked for without recording, it is still a history
+        try:
+            view._edge = base.window(**geometry(view))._edge
+        finally:
+            mode.set(**settings)
+        move_keepers(before, view._edge)
+
+
+def move_keepers(before: Node | Output | None, after: Node | Output | None) -> None:
+    """retain_grad follows its tensor to the node of the value that was written into it."""
+    if before is None or after is None:
+        return
+    node, number = split_edge(before)
+    if node.extra is None or not node.extra.keepers:
+        return
+    target, new_number = split_edge(after)
+    for key, keeper in list(node.extra.keepers.items()):
+        if keeper.number == number:
+            del node.extra.keepers[key]
+            extra_of(target).keepers[key] = TensorHook(keeper.hook, new_number)
 
 
 def geometry(view: Tensor) -> dict[str, Any]:
@@ -357,8 +385,19 @@ def freed_error(node: Node) -> Exception:
     return error(RuntimeError, "backward", rule, fix=fix, **facts)
 
 
+def inference_error(node: Node) -> Exception:
+    rule = "Inference tensors cannot be saved for backward."
+    facts = {"needed by": node.name()}
+    if node.place is not None:
+        facts["saved"] = line_of(node.place)
+    fix = "make a clone() outside inference_mode and use that, or compute it under no_grad instead"
+    return error(RuntimeError, "backward", rule, fix=fix, **facts)
+
+
 def stale_error(node: Node, value: Tensor | tuple) -> Exception:
     data, cell = value[:2] if isinstance(value, tuple) else (value._data, value._ver)
+    if cell[0] == INFERENCE:
+        return inference_error(node)
     rule = (
         "one of the variables needed for gradient computation has been modified by an inplace operation "
         "after it was saved"

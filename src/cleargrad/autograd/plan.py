@@ -1,4 +1,4 @@
-"""What a node saves and which vjps it calls, worked out once per op and combination of inputs that need a gradient.
+"""What a node saves and which vjps it calls, worked out once per op and set of inputs that need a gradient.
 
 ops/op.py makes plans from the signatures of vjps; nodes follow them. Read next: autograd/node.py.
 """
@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from cleargrad.codegen import expr, numpy_reading
-from cleargrad.codegen.expr import Expr
+import numpy as np
 
-UNTRACED = "UNTRACED"
+from cleargrad.codegen import expr, numpy_reading
+from cleargrad.codegen.expr import Expr, Var
+
+UNTRACED, PASS = "UNTRACED", "PASS"
 
 
 class Step:
     """One vjp call of a plan."""
 
-    __slots__ = ("input", "vjp", "positions", "attrs", "shapes", "kernel")
+    __slots__ = ("attrs", "input", "kernel", "kernel32", "kernel64", "positions", "shapes", "vjp")
 
     def __init__(
         self, input: int | None, vjp: Callable, positions: tuple, attrs: tuple, shapes: tuple, kernel: Any
@@ -27,20 +29,30 @@ class Step:
         self.positions = positions  # of its arguments in the saved values
         self.attrs = attrs
         self.shapes = shapes  # keyword `x_shape` and the operand whose shape it is
-        self.kernel = kernel  # the vjp as one formula over arrays, UNTRACED until it is needed, or None
+        # The vjp as one formula over arrays: UNTRACED until it is needed, PASS when the gradient passes as it
+        # is, or None; then the same with its constants in float32 and float64.
+        self.kernel = kernel
+        self.kernel32: Callable | None = None
+        self.kernel64: Callable | None = None
 
+    def traced(self) -> Any:
+        """The vjp of an elementwise op as a formula of its own, when it is made of elementwise ops alone.
 
-def trace_vjp(step: Step) -> Callable | None:
-    """The vjp of an elementwise op as a formula of its own, when it is made of elementwise ops alone.
-
-    The vjp is called with scalar expressions in place of tensors; anything but elementwise ops refuses those.
-    """
-    try:
-        tree, names = expr.trace(step.vjp)
-    except (AttributeError, TypeError, RuntimeError, AssertionError):
-        tree = None
-    step.kernel = numpy_reading.read(tree, len(names)) if isinstance(tree, Expr) and tree.args else None
-    return step.kernel
+        The vjp is called with scalar expressions in place of tensors; all but elementwise ops refuse those.
+        """
+        try:
+            tree, names = expr.trace(self.vjp)
+        except (AttributeError, TypeError, RuntimeError, AssertionError):
+            tree = None
+        if isinstance(tree, Var):
+            self.kernel = PASS if tree.position == 0 else None
+        elif isinstance(tree, Expr):
+            self.kernel = numpy_reading.read(tree, len(names))
+            self.kernel32 = numpy_reading.specialise(self.kernel, np.dtype(np.float32))
+            self.kernel64 = numpy_reading.specialise(self.kernel, np.dtype(np.float64))
+        else:
+            self.kernel = None
+        return self.kernel
 
 
 class Plan(NamedTuple):

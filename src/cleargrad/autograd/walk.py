@@ -1,15 +1,15 @@
 """The backward walk: from some outputs to the leaves, newest node first, without recursion.
 
 What comes in: root tensors and their gradients. What goes out: `.grad` of the leaves, or the gradients of
-chosen tensors. Each node runs when all its consumers have run; among the ready ones the newest goes first, and
-leaves go at once, as in PyTorch. `walk` is the whole of it; `loss.backward()` without anything unusual takes
-`walk_plainly`, where gradients travel as arrays. Read next: ops/op.py.
+chosen tensors. Each node runs when all its consumers have run; among the ready ones the newest goes first,
+and leaves go at once, as in PyTorch. `walk` is the whole of it; `loss.backward()` without anything unusual
+takes `walk_plainly`, where gradients travel as arrays. Read next: ops/op.py.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush, heappushpop
 from typing import Any
 
@@ -27,43 +27,36 @@ from cleargrad.autograd.node import (
     split_edge,
     stale_error,
 )
-from cleargrad.autograd.plan import UNTRACED, Step, trace_vjp
+from cleargrad.autograd.plan import PASS, UNTRACED, Step
 from cleargrad.core.dtype import OF_NUMPY
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, as_array, wrap
+from cleargrad.core.tensor import Tensor, as_array, cell_of, tick, wrap
 from cleargrad.errors import error, line_of
 
 AT_ONCE = -sys.maxsize  # the heap key of leaves
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+ndarray = np.ndarray
 
 
-class Queue:
-    """The nodes that are ready, newest first. One ready node, the usual case, never touches the heap."""
+def in_order(roots: Sequence[Tensor], waiting: dict[Node, int]) -> Iterator[Node]:
+    """The nodes behind some roots, each after all its consumers; `waiting` says how many those are.
 
-    def __init__(self, roots: Sequence[Tensor]):
-        self.waiting = count_consumers(roots)
-        self.heap: list[tuple[int, int, Node]] = []
-        self.next: Node | None = None
-        for node in {split_edge(edge_of(root))[0]: None for root in roots}:
-            if self.waiting[node] == 0:
-                self.add(node)
-
-    def add(self, node: Node) -> None:
-        if self.next is not None:
-            heappush(self.heap, (heap_key(self.next), id(self.next), self.next))
-        self.next = node
-
-    def take(self) -> Node | None:
-        node, self.next = self.next, None
-        if not self.heap:
-            return node
-        if node is None:
-            return heappop(self.heap)[2]
-        return heappushpop(self.heap, (heap_key(node), id(node), node))[2]
-
-    def finish(self, node: Node) -> None:
-        """Notes that a node has run: its inputs wait for one consumer less."""
-        waiting = self.waiting
+    One ready node, the usual case, never touches the heap.
+    """
+    heap: list[tuple[int, int, Node]] = []
+    for node in {split_edge(edge_of(root))[0]: None for root in roots}:
+        if waiting[node] == 0:
+            heappush(heap, (heap_key(node), id(node), node))
+    ready: Node | None = None
+    while heap or ready is not None:
+        if ready is None:
+            node = heappop(heap)[2]
+        elif heap:
+            node = heappushpop(heap, (heap_key(ready), id(ready), ready))[2]
+        else:
+            node = ready
+        yield node
+        ready = None
         for edge in node.edges:
             if edge is not None:
                 if type(edge) is Output:
@@ -71,7 +64,48 @@ class Queue:
                 left = waiting[edge] - 1
                 waiting[edge] = left
                 if left == 0:
-                    self.add(edge)
+                    if ready is not None:
+                        heappush(heap, (heap_key(ready), id(ready), ready))
+                    ready = edge
+
+
+def newest_first(roots: Sequence[Tensor]) -> Iterator[Node]:
+    """The same nodes by age alone, with the leaves last.
+
+    Consumers are always newer than what they consume, so nothing has to be counted. Only hooks on leaves
+    could tell the difference: they expect to run as soon as a leaf's gradient is complete.
+    """
+    heap: list[tuple[int, int, Node]] = []
+    queued = set()
+    leaves = []
+    for node in {split_edge(edge_of(root))[0]: None for root in roots}:
+        queued.add(node)
+        heappush(heap, (-node.tick, id(node), node))
+    ready: Node | None = None
+    while heap or ready is not None:
+        if ready is None:
+            node = heappop(heap)[2]
+        elif heap:
+            node = heappushpop(heap, (-ready.tick, id(ready), ready))[2]
+        else:
+            node = ready
+        yield node
+        ready = None
+        for edge in node.edges:
+            if edge is None:
+                continue
+            if type(edge) is Output:
+                edge = edge.node
+            if edge in queued:
+                continue
+            queued.add(edge)
+            if type(edge) is AccumulateGrad:
+                leaves.append(edge)
+            elif ready is None:
+                ready = edge
+            else:
+                heappush(heap, (-edge.tick, id(edge), edge))
+    yield from leaves
 
 
 def walk(
@@ -83,12 +117,12 @@ def walk(
     targets: Sequence[Tensor] | None = None,
     accumulate: bool = True,
 ) -> list[Tensor | None]:
-    """Runs the vjps. With `targets`, only what leads to them; without `accumulate`, returns their gradients."""
+    """Runs the vjps. With `targets`, only what leads there; without `accumulate`, returns their gradients."""
     if targets is None and not create_graph and mode.recorder is None and not mode.anomaly:
         walk_plainly(roots, grads, retain_graph)
         return []
-    queue = Queue(roots)
-    wanted = None if targets is None else leads_to(queue.waiting, targets)
+    waiting = count_consumers(roots)
+    wanted = None if targets is None else leads_to(waiting, targets)
     goals = () if targets is None or accumulate else {split_edge(edge_of(target)) for target in targets}
     captured: dict[tuple[Node, int], Tensor] = {}
     arrived: dict[Node, Any] = {}
@@ -96,112 +130,124 @@ def walk(
         deliver(arrived, *split_edge(edge_of(root)), grad)
     before = mode.set(grad=create_graph)
     try:
-        while (node := queue.take()) is not None:
+        for node in in_order(roots, waiting):
             grad = arrived.pop(node, None)
-            if grad is not None and node.extra is not None:
-                grad = run_prehooks(node.extra, grad)
-            if grad is not None and goals:
-                keep_captured(captured, goals, node, grad)
             if type(node) is AccumulateGrad:
-                if accumulate and grad is not None and (wanted is None or wanted[node]):
-                    add_to_leaf(node, grad, create_graph)
-            elif grad is not None and (wanted is None or leads_on(node, wanted)):
+                needed = accumulate and (wanted is None or wanted[node])
+            else:
+                needed = wanted is None or leads_on(node, wanted)
+            if grad is not None and not needed and node.extra is not None:
+                grad = run_tensor_hooks(node.extra, grad)
+            if grad is not None and goals:
+                keep_captured(captured, goals, node, grad)  # before hooks of nodes that run, as in PyTorch
+            if grad is not None and needed and node.extra is not None:
+                grad = run_prehooks(node.extra, grad)
+            if grad is None or not needed:
+                pass
+            elif type(node) is AccumulateGrad:
+                add_to_leaf(node, grad, create_graph)
+            else:
                 pulled = pull(node, grad, wanted)
                 if not retain_graph:
                     node.free()
                 for edge, part in zip(node.edges, pulled, strict=False):
                     if edge is not None and part is not None:
                         deliver(arrived, *split_edge(edge), part)
-            queue.finish(node)
     finally:
         mode.set(**before)
     return [] if targets is None else [captured.get(split_edge(edge_of(target))) for target in targets]
 
 
 def walk_plainly(roots: Sequence[Tensor], grads: Sequence[Tensor], retain_graph: bool) -> None:
-    """The walk of an ordinary `loss.backward()`. Gradients travel as arrays: what is one formula stays one call."""
-    queue = Queue(roots)
+    """The walk of an ordinary `loss.backward()`. Gradients travel as arrays: one formula stays one call."""
     arrived: dict[Node, Any] = {}
     for root, grad in zip(roots, grads, strict=True):
         deliver_array(arrived, edge_of(root), grad._data)
-    before = mode.set(grad=False)
+    before = mode.turn(False)
     try:
-        while (node := queue.take()) is not None:
+        counted = AccumulateGrad.hooked
+        for node in in_order(roots, count_consumers(roots)) if counted else newest_first(roots):
             data = arrived.pop(node, None)
-            if data is not None:
-                if node.extra is not None:
-                    push_with_hooks(arrived, node, data)
-                elif type(node) is AccumulateGrad:
-                    add_array_to_leaf(node, data)
-                else:
-                    push(arrived, node, data)
-                if not retain_graph:
-                    node.free()
-                data = None  # so that an array nobody else holds is seen as such
-            queue.finish(node)
+            if data is None:
+                continue
+            if node.extra is not None:
+                push_with_hooks(arrived, node, data)
+            elif type(node) is AccumulateGrad:
+                add_array_to_leaf(node, data)
+            else:
+                push(arrived, node, data)
+            if not retain_graph:
+                node.free()
+            data = None  # so that an array nobody else holds is seen as such
     finally:
-        mode.set(**before)
+        mode.turn(before)
 
 
 def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:
-    """Runs a node's vjps and delivers what they give."""
-    if node.saved is FREED:
+    """Runs a node's vjps and delivers what they give. Written out flat: it is what every node costs."""
+    saved, kind, edges, made = node.saved, node.dtype, node.edges, node.tick
+    if saved is FREED:
         raise freed_error(node)
-    kind = node.dtype
     quick = data.dtype is kind and (kind is F32 or kind is F64)
-    grad = None
     for step in node.plan.steps:
-        arrays = operands(node, step, data) if quick and step.kernel is not None else None
-        if arrays is not None:
-            part = step.kernel(*arrays)
-            if type(part) is not np.ndarray:
-                part = np.asarray(part)
-        else:
-            if grad is None:
-                grad = wrap(data)
-            values = [node.unpack(node.saved[position]) for position in step.positions]
-            result = step.vjp(grad, *values, **node.named(step))
-            if step.input is None:
-                for edge, each in zip(node.edges, result, strict=False):
-                    if edge is not None and each is not None:
-                        deliver_array(arrived, edge, each._data)
-                return
-            if result is None:
-                continue
-            part = result._data
-        edge = node.edges[step.input]
-        if type(edge) is Output or part.dtype is not edge.dtype or part.shape != edge.shape:
+        part = None
+        kernel = step.kernel
+        if quick and kernel is not None:
+            if kernel is UNTRACED:
+                kernel = step.traced()
+            if kernel is PASS:
+                part = data
+            elif kernel is not None:
+                arrays = [data]
+                for position in step.positions:
+                    value = saved[position]
+                    if type(value) is tuple:
+                        array, cell, _ = value
+                    elif isinstance(value, Tensor):
+                        array, cell = value._data, value._ver
+                        if array.dtype is not kind:
+                            break
+                    elif type(value) is float or type(value) is int:
+                        array, cell = value, None
+                    else:
+                        break
+                    if cell is not None and cell[0] > made:
+                        raise stale_error(node, value)
+                    arrays.append(array)
+                else:
+                    part = step.kernel32(*arrays) if kind is F32 else step.kernel64(*arrays)
+                    if type(part) is not ndarray:
+                        part = np.asarray(part)
+        if part is None:
+            push_tensors(arrived, node, step, data)
+            continue
+        # A formula's result has the node's own shape and dtype.
+        edge = edges[step.input]
+        if edge.dtype is not kind or edge.shape != node.shape:
             deliver_array(arrived, edge, part)
-        elif edge in arrived:
-            arrived[edge] = as_array(arrived[edge] + part)
-        else:
-            arrived[edge] = part
+            continue
+        present = arrived.get(edge)
+        if present is not None:
+            part = present + part
+            if type(part) is not ndarray:
+                part = np.asarray(part)
+        arrived[edge] = part
 
 
-def operands(node: Node, step: Step, data: np.ndarray) -> list | None:
-    """The operands of a vjp's formula as arrays; None when it has no formula or the dtypes are mixed."""
-    if step.kernel is UNTRACED and trace_vjp(step) is None:
-        return None
-    arrays = [data]
-    for position in step.positions:
-        value = node.saved[position]
-        if isinstance(value, Tensor):
-            array, cell = value._data, value._ver
-            if array.dtype is not node.dtype:
-                return None
-        elif type(value) is tuple:
-            array, cell, _ = value
-        elif type(value) is float or type(value) is int:
-            array, cell = value, None
-        else:
-            return None
-        if cell is not None and cell[0] > node.tick:
-            raise stale_error(node, value)
-        arrays.append(array)
-    return arrays
+def push_tensors(arrived: dict[Node, Any], node: Node, step: Step, data: np.ndarray) -> None:
+    """A vjp that is more than one formula: it runs on tensors."""
+    values = [node.unpack(node.saved[position]) for position in step.positions]
+    result = step.vjp(wrap(data), *values, **node.named(step))
+    if step.input is not None:
+        if result is not None:
+            deliver_array(arrived, node.edges[step.input], result._data)
+        return
+    for edge, part in zip(node.edges, result, strict=False):
+        if edge is not None and part is not None:
+            deliver_array(arrived, edge, part._data)
 
 
-def deliver_array(arrived: dict[Node, Any], edge: Node | Output, data: np.ndarray) -> None:
+def deliver_array(arrived: dict[Node, Any], edge: Any, data: np.ndarray) -> None:
     """Adds an array to what has arrived at an output, in that output's own shape and dtype."""
     node, number = split_edge(edge)
     several = node.outputs > 1
@@ -295,7 +341,7 @@ def fitted(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype) -> Tensor:
     return grad
 
 
-def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list:
+def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple:
     """A node's vjp with everything around it: missing gradients of outputs, hooks, anomaly checks."""
     if node.outputs > 1:
         grad = [zeros(node, k) if part is None else part for k, part in enumerate(grad)]
@@ -323,13 +369,21 @@ def zeros(node: Node, number: int) -> Tensor | None:
 
 
 def run_prehooks(extra: Extra, grad: Any) -> Any:
+    """The hooks of tensors, then those of their node."""
+    grad = run_tensor_hooks(extra, grad)
     grads = grad if extra.outputs > 1 else [grad]
     for hook in list(extra.prehooks.values()):
         if type(hook) is NodePreHook:
             result = hook.hook(tuple(grads))
             if result is not None:
                 grads = list(result) if isinstance(result, (tuple, list)) else [result]
-        elif grads[hook.number] is not None:
+    return grads if extra.outputs > 1 else grads[0]
+
+
+def run_tensor_hooks(extra: Extra, grad: Any) -> Any:
+    grads = list(grad) if extra.outputs > 1 else [grad]
+    for hook in list(extra.prehooks.values()):
+        if not isinstance(hook, NodePreHook) and grads[hook.number] is not None:
             grads[hook.number] = checked_hook_result(hook.hook(grads[hook.number]), grads[hook.number])
     for keeper in list(extra.keepers.values()):
         if grads[keeper.number] is not None:
@@ -346,6 +400,9 @@ def checked_hook_result(result: Any, grad: Tensor) -> Tensor:
     if result._data.shape != grad._data.shape:
         rule = "a gradient hook must not change the gradient's size"
         raise error(RuntimeError, "register_hook", rule, was=grad, returned=result)
+    if result._data.dtype != grad._data.dtype:
+        rule = "a gradient hook must not change the gradient's type"
+        raise error(RuntimeError, "register_hook", rule, was=grad, returned=result)
     return result
 
 
@@ -356,7 +413,7 @@ def keep_captured(captured: dict, goals: Any, node: Node, grad: Any) -> None:
 
 
 def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
-    """Accumulation as PyTorch does it; under create_graph it is out of place, so that it can be differentiated."""
+    """Accumulation as PyTorch does it; under create_graph out of place, so that it can be differentiated."""
     leaf = node.leaf()
     if leaf is None:
         return
@@ -364,7 +421,7 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
         add_array_to_leaf(node, grad._data.copy())
         return
     leaf._grad = grad if leaf._grad is None else leaf._grad + grad
-    run_leaf_hooks(node, leaf)
+    run_leaf_hooks(node, leaf, grad)
 
 
 def add_array_to_leaf(node: AccumulateGrad, data: np.ndarray) -> None:
@@ -377,15 +434,19 @@ def add_array_to_leaf(node: AccumulateGrad, data: np.ndarray) -> None:
         leaf._grad = wrap(data if is_unshared(data, leaf._data) else copied(data, leaf._data))
     else:
         np.add(present._data, data, out=present._data)
-        present.bump()
+        cell = cell_of(present)
+        cell[0] = tick()
+        cell[1] += 1
     if node.extra is not None:
-        run_leaf_hooks(node, leaf)
+        run_leaf_hooks(node, leaf, wrap(data))
 
 
-def run_leaf_hooks(node: AccumulateGrad, leaf: Tensor) -> None:
+def run_leaf_hooks(node: AccumulateGrad, leaf: Tensor, grad: Tensor) -> None:
     if node.extra is not None:
-        for hook in list(node.extra.posthooks.values()):
+        for hook in list(node.extra.accumulated.values()):
             hook(leaf)
+        for hook in list(node.extra.posthooks.values()):
+            hook((), (grad,))
 
 
 def is_unshared(data: np.ndarray, like: np.ndarray) -> bool:
@@ -415,7 +476,7 @@ def _count_references() -> int:
 UNSHARED = _count_references()
 
 
-def pull_with_checks(node: Node, grad: Any, mask: tuple | None) -> list:
+def pull_with_checks(node: Node, grad: Any, mask: tuple | None) -> list | tuple:
     """Anomaly mode: says which forward line the failing or NaN-making vjp belongs to."""
     try:
         pulled = node.pull(grad, mask)

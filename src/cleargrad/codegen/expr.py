@@ -137,8 +137,8 @@ def substitute(tree: Expr, args: tuple) -> Expr:
 def parameters(function: Callable) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     """Names of the positional and of the keyword-only parameters, and whether there is a star between them.
 
-    Read off the code object: inspect.signature is slow, and this runs a thousand times during import. A function
-    made by another one says what it stands for in `parameters`.
+    Read off the code object: inspect.signature is slow, and this runs a thousand times during import. A
+    function made by another one says what it stands for in `parameters`.
     """
     stated = getattr(function, "parameters", None)
     if stated is not None:
@@ -147,6 +147,11 @@ def parameters(function: Callable) -> tuple[tuple[str, ...], tuple[str, ...], bo
     positional = code.co_varnames[: code.co_argcount]
     keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     return positional, keywords, bool(code.co_flags & CO_VARARGS)
+
+
+def drop(x: Expr, condition: Expr) -> Expr:
+    """0 where the condition holds, else x."""
+    return _drop(x, condition, 0)
 
 
 def trace(formula: Callable[..., Expr]) -> tuple[Expr, tuple[str, ...]]:
@@ -187,7 +192,8 @@ logical_not, bit_not = (primitive(name, 1) for name in ("logical_not", "bit_not"
 conj, real, imag, angle = (primitive(name, 1) for name in ("conj", "real", "imag", "angle"))
 identity = primitive("identity", 1)
 where = primitive("where", 3)
-drop = primitive("drop", 2)  # drop(x, condition) is 0 where the condition holds, else x
+_drop = primitive("drop", 3)
+rectified = primitive("rectified", 2)  # rectified(x, y) is x where y is not negative or zero, else 0
 
 trunc_divide = primitive("trunc_divide", 2)
 

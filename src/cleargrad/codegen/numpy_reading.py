@@ -7,7 +7,9 @@ becomes the bare ufunc, so that the commonest ops cost nothing extra. Read next:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -74,23 +76,37 @@ def power(x, y):
     return np.where(np.less(y, 0), turned, result)
 
 
-# np.where branches on every element, which on random conditions takes ten times as long as arithmetic. Above this
-# many elements floats are chosen by their bits instead.
+# np.where branches on every element, which on random conditions takes ten times as long as arithmetic. Above
+# this many elements floats are chosen by their bits instead.
 MANY = 4096
 BITS = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 
 
-def drop(x, condition):
-    """0 where the condition holds, else x."""
+def drop(x, condition, zero):
+    """Zero where the condition holds, else x."""
     if x.shape != condition.shape:
         return np.where(condition, x.dtype.type(0), x)
-    bits = BITS.get(x.dtype)
-    if bits is not None and x.size > MANY and x.flags.c_contiguous:
+    if x.size > MANY and x.dtype in BITS and x.flags.c_contiguous:
+        bits = BITS[x.dtype]
         keep = np.subtract(condition.view(np.int8), 1, dtype=bits)  # all ones where x stays
         keep &= x.view(bits)
         return keep.view(x.dtype)
     result = x.copy()
-    np.putmask(result, condition, 0)  # np.where takes twice the time on small arrays
+    np.putmask(result, condition, zero)  # np.where takes twice the time on small arrays
+    return result
+
+
+ZERO = {kind: np.zeros((), kind) for kind in BITS}
+
+
+def rectified(x, y):
+    """x where y is positive (or NaN), else 0: the gradient of relu, often enough to be one call."""
+    zero = ZERO[x.dtype] if x.dtype in BITS else x.dtype.type(0)
+    condition = y <= zero
+    if x.size > MANY or x.shape != y.shape:
+        return drop(x, condition, zero)
+    result = x.copy()
+    np.putmask(result, condition, zero)
     return result
 
 
@@ -119,7 +135,7 @@ def special(name: str) -> Callable:
     return call
 
 
-NUMPY: dict[str, Callable] = {
+NUMPY: dict[str, Any] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -161,6 +177,7 @@ NUMPY: dict[str, Callable] = {
     "trunc": rounding(np.trunc),
     "identity": np.positive,
     "drop": drop,
+    "rectified": rectified,
     "where": where,
     "real": np.real,
     "imag": np.imag,
@@ -171,6 +188,9 @@ for _name in expr.special:
 for _name in expr.PRIMITIVES:
     # Everything not listed above carries NumPy's own name.
     NUMPY.setdefault(_name, getattr(np, _name, None))
+
+
+COMMUTATIVE = ("add", "mul", "maximum", "minimum")
 
 
 def read(tree: Expr, operands: int) -> Callable:
@@ -215,6 +235,8 @@ def _compile(tree: Expr, operands: int) -> Callable:
     exec("\n".join([f"def formula({', '.join(parameters)}):", *lines, f"    return {result}"]), scope)
     formula: FunctionType = scope["formula"]  # type: ignore[assignment]
     formula.__defaults__ = tuple(constants)
+    if tree.primitive in COMMUTATIVE and operands == len(constants) == len(lines) == 1:
+        formula.commutes = NUMPY[tree.primitive]
     return formula
 
 
@@ -240,5 +262,8 @@ def specialise(kernel: Callable, dtype: np.dtype) -> Callable:
     """The same kernel with its constants as 0-d arrays of a type, which NumPy takes faster than numbers."""
     if not isinstance(kernel, FunctionType) or not kernel.__defaults__:
         return kernel
+    ufunc = getattr(kernel, "commutes", None)
+    if ufunc is not None:
+        return partial(ufunc, np.array(kernel.__defaults__[0], dtype))  # one call less: relu is maximum(0, x)
     constants = tuple(np.array(number, dtype) for number in kernel.__defaults__)
     return FunctionType(kernel.__code__, kernel.__globals__, kernel.__name__, constants)

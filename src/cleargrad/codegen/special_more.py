@@ -415,7 +415,7 @@ def _temme_rows(rows: int = 8, columns: int = 16) -> tuple[tuple[float, ...], ..
         u.append((u[n - 2] - products) / (n + 1))
     reciprocal = [Fraction(1)]
     for n in range(1, length + 1):
-        reciprocal.append(-sum(u[k] * reciprocal[n - k] for k in range(1, n + 1)))
+        reciprocal.append(-sum((u[k] * reciprocal[n - k] for k in range(1, n + 1)), Fraction(0)))
     first = reciprocal[1:]
     table = [first]
     for _ in range(rows - 1):

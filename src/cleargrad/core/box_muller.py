@@ -9,13 +9,14 @@ PyTorch on all 2**24 arguments that can occur. Read next: core/generator.py, whi
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 BLOCK = 4096  # rows of 8 pairs done at a time: the scratch arrays of a block stay in the second-level cache
 
-LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1)
-LOG += (-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)
+LOG: tuple[float, ...] = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1)
+LOG += (1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)
 SINE = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 COSINE = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
@@ -186,7 +187,7 @@ def _fused_single(x: np.ndarray, scale: float, shift: float) -> np.ndarray:
     return total
 
 
-def _fused_double(x: np.ndarray, scale: np.float64, shift: np.float64) -> np.ndarray:
+def _fused_double(x: np.ndarray, scale: Any, shift: Any) -> np.ndarray:
     if not 1e-100 < abs(scale) < 1e100:
         return x * scale + shift  # splitting such a factor overflows, or its low half is lost
     product = x * scale
@@ -197,7 +198,7 @@ def _fused_double(x: np.ndarray, scale: np.float64, shift: np.float64) -> np.nda
     return total + (lost + _sum_error(product, shift, total))
 
 
-def _high_half(x: np.ndarray) -> np.ndarray:
+def _high_half(x: Any) -> Any:
     scaled = x * 134217729.0  # 2**27 + 1
     return scaled - (scaled - x)
 

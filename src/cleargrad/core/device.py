@@ -13,19 +13,19 @@ KNOWN = ("cpu", "cuda", "mps", "xpu", "meta")
 class device:
     """A device such as `device("cpu")` or `device("cuda", 0)`."""
 
-    __slots__ = ("type", "index")
+    __slots__ = ("index", "type")
 
     def __init__(self, type: str | int | device, index: int | None = None):
         if isinstance(type, device):
-            type, index = type.type, type.index
+            index, type = type.index, type.type
         if isinstance(type, int):
-            type, index = "cuda", type
+            index, type = type, "cuda"
         name, colon, number = type.partition(":")
         if name not in KNOWN or (colon and not number.isdigit()):
             rule = f"a device string is a type and an optional index, such as 'cpu' or 'cuda:0', not {type!r}"
             raise error(RuntimeError, "device", rule, known=", ".join(KNOWN))
-        self.type = name
-        self.index = int(number) if colon else index
+        self.type: str = name
+        self.index: int | None = int(number) if colon else index
 
     def __repr__(self) -> str:
         index = "" if self.index is None else f", index={self.index}"
@@ -63,3 +63,13 @@ def check(where: device | str | int | None) -> device:
         fix = "use device='cpu', or choose with torch.cuda.is_available()"
         raise error(RuntimeError, "device", rule, fix=fix)
     return CPU
+
+
+def get_default_device() -> device:
+    """The device that factories use when none is named."""
+    return CPU
+
+
+def set_default_device(device: device | str | int | None) -> None:
+    """Accepts the CPU; other devices say that they are not available."""
+    check(device)

@@ -7,6 +7,8 @@ numbers. Read next: core/tensor.py.
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -16,9 +18,9 @@ BOOL, INTEGER, FLOAT, COMPLEX = range(4)  # categories, in PyTorch's order of ra
 class dtype:
     """The type of a tensor's elements; prints as PyTorch's, since scripts print it."""
 
-    __slots__ = ("name", "numpy", "category", "itemsize", "is_floating_point", "is_complex", "is_signed")
+    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy")
 
-    def __init__(self, name: str, numpy_type: object, category: int):
+    def __init__(self, name: str, numpy_type: Any, category: int):
         self.name = name
         self.numpy = np.dtype(numpy_type)
         self.category = category

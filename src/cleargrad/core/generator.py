@@ -32,6 +32,8 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -55,7 +57,10 @@ INT64_MIN = -(2**63)
 SMALL = 16  # below this many elements normals are made in pairs, in float64
 LARGE_PERMUTATION = (2**32 - 1) // 20
 
-REAL_OF = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+REAL_OF: dict[np.dtype, np.dtype] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
 
 # PyTorch's struct, padding included, so that a saved state can be read by either library.
 STATE = np.dtype(
@@ -137,7 +142,7 @@ class Generator:
         self._seed = seed
         self._next_normal: float | None = None
         self._untouched = True
-        self._draw = None
+        self._draw: np.random.Generator | None = None
 
     def _engine(self) -> np.random.Generator:
         # Made at the first draw: importing numpy.random takes longer than importing this package should.
@@ -182,7 +187,7 @@ class Generator:
         self._untouched = self._untouched and count == 0
         return engine.integers(0, 0xFFFFFFFFFFFFFFFF, size=count, dtype=np.uint64, endpoint=True)
 
-    def _units(self, count: int, dtype: np.dtype = np.float64) -> np.ndarray:
+    def _units(self, count: int, dtype: Any = np.float64) -> np.ndarray:
         """Uniforms in [0, 1), as many bits each as `dtype` (float32 or float64) holds."""
         if dtype == np.float32:
             bits = self._draw32(count)
@@ -225,21 +230,21 @@ class Generator:
 
     # Continuous distributions
 
-    def uniform(self, shape: tuple, dtype: np.dtype, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+    def uniform(self, shape: tuple, dtype: Any, low: float = 0.0, high: float = 1.0) -> np.ndarray:
         """Uniform in [low, high)."""
         dtype = np.dtype(dtype)
         if dtype in REAL_OF:
             return self.uniform((*shape, 2), REAL_OF[dtype], low, high).view(dtype)[..., 0]
         check_float("uniform_", dtype, NotImplementedError)
         check_uniform_bounds(dtype, low, high)
-        wide = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+        wide: np.dtype = np.dtype(np.float64 if dtype == np.float64 else np.float32)
         with self._lock:
             units = self._units(math.prod(shape), wide)
         if (low, high) == (0, 1) and dtype == wide:
             return units.reshape(shape)
-        low, high = wide.type(low), wide.type(high)
-        values = fused_multiply_add(units, high - low, low).astype(dtype)
-        values[values == high.astype(dtype)] = low.astype(dtype)  # rounding may have reached the excluded end
+        first, end = wide.type(low), wide.type(high)
+        values = fused_multiply_add(units, end - first, first).astype(dtype)
+        values[values == end.astype(dtype)] = first.astype(dtype)  # rounding may reach the excluded end
         return values.reshape(shape)
 
     def normal(
@@ -367,7 +372,7 @@ class Generator:
         bits %= bits.dtype.type(span)
         return cast(bits.astype(np.int64), dtype).reshape(shape)
 
-    def permutation(self, n: int, dtype: np.dtype = np.int64) -> np.ndarray:
+    def permutation(self, n: int, dtype: Any = np.int64) -> np.ndarray:
         """The numbers 0 to n - 1 in random order."""
         dtype = np.dtype(dtype)
         check_permutation(n, dtype)
@@ -487,13 +492,13 @@ def _poisson_by_rejection(rate: float, unit: _Supply) -> int:
             return count
 
 
-def _elementwise(function) -> object:
+def _elementwise(function: Callable) -> Callable:
     return lambda x: np.array([function(value) for value in x.tolist()])
 
 
 # A few elements go through the C library itself: PyTorch's bits, whatever NumPy was built with.
-_MATH = tuple(_elementwise(f) for f in (math.log1p, math.cos, math.sin))
-_NUMPY = (np.log1p, np.cos, np.sin)
+_MATH: tuple[Callable, ...] = tuple(_elementwise(f) for f in (math.log1p, math.cos, math.sin))
+_NUMPY: tuple[Callable, ...] = (np.log1p, np.cos, np.sin)
 
 
 default_generator = Generator()

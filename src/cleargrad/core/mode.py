@@ -1,18 +1,19 @@
 """What holds for the current thread: whether gradients are recorded, and who else wants to see every op.
 
-The door of an op reads one word on every call, `gate.how or mode.how`: NO_GRAD, GRAD, or SPECIAL, behind which
-everything unusual hides. Read next: core/tensor.py.
+The door of an op reads one word on every call, `gate.how or mode.how`: NO_GRAD, GRAD, or SPECIAL, behind
+which everything unusual hides. Read next: core/tensor.py.
 """
 
 from __future__ import annotations
 
 import threading
+from threading import get_ident
 
 NO_GRAD, GRAD, SPECIAL = 0, 1, 2
 
 
 class Gate:
-    """A shortcut around the slow look-up of a thread's own mode: GRAD while every thread is in that mode, else 0."""
+    """A shortcut around the slow look-up of a thread's mode: GRAD while all threads are in it, else 0."""
 
     __slots__ = ("how",)
 
@@ -20,6 +21,7 @@ class Gate:
 gate = Gate()
 gate.how = GRAD
 _elsewhere: set[int] = set()  # threads that are in another mode
+_lock = threading.Lock()
 
 
 class Mode(threading.local):
@@ -39,13 +41,28 @@ class Mode(threading.local):
         before = {name: getattr(self, name) for name in changes}
         for name, value in changes.items():
             setattr(self, name, value)
-        if self.recorder is not None or self.autocast is not None or self.saved_hooks or self.inference:
-            self.how = SPECIAL
-        else:
-            self.how = GRAD if self.grad else NO_GRAD
-        (_elsewhere.discard if self.how == GRAD else _elsewhere.add)(threading.get_ident())
-        gate.how = 0 if _elsewhere else GRAD
+        if self.inference:
+            self.grad = False  # enable_grad cannot bring back what inference mode does not track
+        special = self.recorder is not None or self.autocast is not None or self.saved_hooks or self.inference
+        self.enter(SPECIAL if special else GRAD if self.grad else NO_GRAD)
         return before
+
+    def turn(self, grad: bool) -> bool:
+        """Turns recording of gradients on or off and returns what it was: `set(grad=...)`, but quicker."""
+        before = self.grad
+        if before != grad:
+            if self.how == SPECIAL:
+                self.set(grad=grad)
+            else:
+                self.grad = grad
+                self.enter(GRAD if grad else NO_GRAD)
+        return before
+
+    def enter(self, how: int) -> None:
+        self.how = how
+        with _lock:
+            (_elsewhere.discard if how == GRAD else _elsewhere.add)(get_ident())
+            gate.how = 0 if _elsewhere else GRAD
 
 
 mode = Mode()

@@ -6,6 +6,7 @@ Read next: core/generator.py, which asks here before it draws.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -45,7 +46,7 @@ def check_uniform_bounds(dtype: np.dtype, low: float, high: float) -> None:
 
 def integer_bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
     """The first and the last integer to draw: floats move the bounds to numbers they can represent."""
-    asked = {"low": low, "high": high, "dtype": str(dtype)}
+    asked: dict[str, Any] = {"low": low, "high": high, "dtype": str(dtype)}
     if high is not None and low >= high:
         raise error(RuntimeError, "random_", "the range is empty: low must be less than high", **asked)
     if dtype in DIGITS:

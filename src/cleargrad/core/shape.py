@@ -79,7 +79,7 @@ def wrap_dim(op: str, dim: int, rank: int) -> int:
 def as_index(op: str, number: object) -> int:
     """Anything Python takes as an index; a TypeError for the rest."""
     try:
-        return number.__index__()  # type: ignore[attr-defined]
+        return number.__index__()
     except AttributeError:
         raise error(TypeError, op, f"expected an int, got {type(number).__name__}: {number!r}") from None
 
@@ -88,11 +88,10 @@ def wrap_dims(op: str, dims: int | Sequence[int] | None, rank: int) -> tuple[int
     """Dimensions as a tuple counted from the front; None means all of them."""
     if dims is None:
         return tuple(range(rank))
-    if not isinstance(dims, (tuple, list)):
-        dims = (dims,)
-    wrapped = tuple(wrap_dim(op, dim, rank) for dim in dims)
+    given = dims if isinstance(dims, (tuple, list)) else (dims,)
+    wrapped = tuple(wrap_dim(op, dim, rank) for dim in given)
     if len(set(wrapped)) != len(wrapped):
-        raise error(RuntimeError, op, f"a dimension appears more than once in {tuple(dims)}")
+        raise error(RuntimeError, op, f"a dimension appears more than once in {tuple(given)}")
     return wrapped if rank else ()
 
 

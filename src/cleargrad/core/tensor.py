@@ -8,7 +8,7 @@ Fields:
   _edge   None when no gradient is needed, else the Node (or Output of a Node) that receives it
   grad    the accumulated gradient of a leaf
   _ver    the version cell of the memory, shared by all views: [tick of the last change, number of changes,
-          place of the last change]; None until somebody else looks into the memory or it changes (see `cell_of`)
+          place of the last change]; None until somebody else looks into the memory or it changes (`cell_of`)
   _base   for a view, the tensor it looks into; then _seen is the tick at which _edge was right, and _caution
           is None or the reason why the view may not be written through while gradients are recorded
 """
@@ -28,14 +28,16 @@ from cleargrad.errors import user_frame
 # One clock orders everything that happens to the graph. A node takes a tick when it is made, memory takes one
 # when it changes; a saved tensor is stale exactly when its memory's tick is later than its node's.
 tick = itertools.count(1).__next__
+INFERENCE = sys.maxsize  # the tick of memory made in inference mode, so that no node can save it
 new = object.__new__
+
+IN_NO_GRAD = "it was made while gradients were off"  # a `_caution`; such a view stays outside the graph
 
 
 class Tensor:
     """A multi-dimensional array that can remember how it was computed."""
 
-    __slots__ = ("_data", "_edge", "_grad", "_ver", "_base", "_seen", "_caution", "__weakref__", "__dict__")
-    _inference = False
+    __slots__ = ("__dict__", "__weakref__", "_base", "_caution", "_data", "_edge", "_grad", "_seen", "_ver")
 
     if TYPE_CHECKING:
         # Methods and operators come from the ops' declarations, which a static checker cannot follow.
@@ -62,6 +64,7 @@ class Tensor:
         __pow__: Any
         __matmul__: Any
         __neg__: Any
+        __pos__: Any
         __invert__: Any
         __and__: Any
         __or__: Any
@@ -87,10 +90,17 @@ class Tensor:
     def ndim(self) -> int:
         return self._data.ndim
 
+    @property
+    def _inference(self) -> bool:
+        """Whether it was made in inference mode: its memory counts as changed after everything."""
+        return self._ver is not None and self._ver[0] == INFERENCE
+
     def bump(self) -> None:
         """Notes that the memory changed, and where in the user's program."""
         frame = user_frame(sys._getframe(1))
         cell = cell_of(self)
+        if cell[0] == INFERENCE:
+            return
         cell[0] = tick()
         cell[1] += 1
         cell[2] = None if frame is None else (frame.f_code, frame.f_lasti)
@@ -113,6 +123,10 @@ def cell_of(tensor: Tensor) -> list:
     if cell is None:
         cell = tensor._ver = [0, 0, None]
     return cell
+
+
+def mark_inference(tensor: Tensor) -> None:
+    tensor._ver = [INFERENCE, 0, None]
 
 
 def wrap_view(data: np.ndarray, source: Tensor, edge=None, caution: str | None = None) -> Tensor:

@@ -1,4 +1,7 @@
-"""torch.nn.functional: convolutions, pooling, activations, normalisation, losses, collected from the ops' declarations."""
+"""torch.nn.functional, collected from the ops' declarations.
+
+Convolutions, pooling, activations, normalisation and losses.
+"""
 
 from cleargrad import ops as _ops
 

@@ -1,4 +1,4 @@
-"""Every op, one declaration each. op.py is the record, apply.py the door, the other files the declarations."""
+"""Every op, one declaration each: op.py is the record, apply.py the door, the others are declarations."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The door: the one way into every op.
 
 An op is called with tensors (and numbers); the door runs it on their arrays and, when a gradient is needed,
-links a Node with exactly the values its vjp will ask for. A recorder, saved-tensor hooks and inference mode are
-behind the word SPECIAL. `open_door` makes the general door; elementwise ops get faster, specialised ones that
-fall back to `call` here. Read next: ops/declare.py.
+links a Node with exactly the values its vjp will ask for. A recorder, saved-tensor hooks and inference mode
+are behind the word SPECIAL. `open_door` makes the general door; elementwise ops get faster, specialised ones
+that fall back to `call` here. Read next: ops/declare.py.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import numpy as np
 from cleargrad.autograd.node import Output, edge_of, extra_of, make_node, pack, saved_output
 from cleargrad.codegen.expr import Expr, substitute
 from cleargrad.core.mode import SPECIAL, gate, mode
-from cleargrad.core.tensor import Tensor, as_array, wrap, wrap_view
+from cleargrad.core.tensor import IN_NO_GRAD, Tensor, as_array, mark_inference, wrap, wrap_view
 from cleargrad.errors import error, user_frame
 from cleargrad.ops.op import NO_GRAD, Op
 
 NUMBERS = (int, float, complex, np.number, np.bool_)
-IN_NO_GRAD = "it was made while gradients were off"
 SEVERAL = "it is one of several views that one call returned"
 
 
@@ -37,7 +36,7 @@ def open_door(op: Op) -> Callable:
 
 def label(door: Callable, op: Op) -> Callable:
     door.__name__ = door.__qualname__ = op.name
-    door.op = op  # type: ignore[attr-defined]
+    door.op = op
     return door
 
 
@@ -95,8 +94,8 @@ def link(op: Op, operands: tuple, attrs: dict[str, Any], result: Any, grad: bool
         out = wrap(data)
     if edges is not None and differentiable(data):
         out._edge = tie(op, operands, attrs, edges, data.shape, data.dtype, (out,))
-    if not grad and mode.inference:
-        out._inference = True
+    if not grad and mode.inference and not op.view:
+        mark_inference(out)
     return out
 
 
@@ -129,9 +128,9 @@ def link_several(
         outs = tuple(wrap_view(data, operands[0], None, caution) for data in arrays)
     else:
         outs = tuple(wrap(data) for data in arrays)
-    if not grad and mode.inference:
+    if not grad and mode.inference and not op.view:
         for out in outs:
-            out._inference = True
+            mark_inference(out)
     if edges is None or not outs:
         return outs
     shapes = tuple(data.shape for data in arrays)
@@ -144,7 +143,7 @@ def link_several(
     if several:
         extra_of(node).outputs = len(arrays)
     for number, out in enumerate(outs):
-        if differentiable(out._data):
+        if differentiable(out._data) and number not in op.without_grad:
             out._edge = Output(node, number) if number else node
     return outs
 

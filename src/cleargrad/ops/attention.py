@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from cleargrad.backend.cpu import attention as kernels
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.dtype import NARROW
+from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, broadcast, count
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import face, opaque
+from cleargrad.ops.declare import face, fused, wide
 from cleargrad.ops.dropout import dropout_
-from cleargrad.ops.normalization import is_differentiated, wide, widen
+from cleargrad.ops.normalization import statistics_dtype, widen
 from cleargrad.ops.op import NO_GRAD
+from cleargrad.ops.rearranging import diagonals
 from cleargrad.ops.samples import Fails, Sample, real, truth
 from cleargrad.ops.views import check_tensor
 
@@ -40,8 +40,26 @@ def run_safe_softmax(x: np.ndarray) -> np.ndarray:
     return weights.astype(x.dtype, copy=False)
 
 
-safe_softmax = opaque(
+def exponentials(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """exp(scores − highest), each row's highest score, and its sum; infinite where nothing is seen."""
+    if not scores._data.shape[-1]:
+        nothing = scores.sum(-1, keepdim=True)
+        return scores, nothing, nothing + math.inf
+    highest = scores.amax(-1, keepdim=True)
+    highest = highest.masked_fill(highest == -math.inf, 0)
+    weights = (scores - highest).exp()
+    total = weights.sum(-1, keepdim=True)
+    return weights, highest, total.masked_fill(total == 0, math.inf)
+
+
+def safe_softmax_parts(x: Tensor) -> Tensor:
+    weights, _, total = exponentials(x)
+    return weights / total
+
+
+safe_softmax = fused(
     "safe_softmax",
+    safe_softmax_parts,
     spec=lambda x: Spec(x._data.shape, x.dtype),
     run=run_safe_softmax,
     vjp=lambda g, out: softmax_gradient(g, out),
@@ -56,24 +74,37 @@ def softmax_gradient(g: Tensor, weights: Tensor) -> Tensor:
 # The formula -----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=16)
-def triangle(rows: int, keys: int) -> Tensor:
-    """Which keys a row can see: those up to its own place."""
-    return wrap(np.tri(rows, keys, dtype=np.bool_))
-
-
-def weights_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: bool) -> Tensor:
-    """softmax(q kᵀ · scale + mask), zero in rows that see nothing."""
+def scores_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: bool) -> Tensor:
+    """q kᵀ · scale + mask."""
     # The root on either side, as PyTorch has it: large values lose less.
     root = math.sqrt(abs(scale))
     scores = (q * math.copysign(root, scale)) @ (k * root).transpose(-2, -1)
     if causal:
-        scores = scores.masked_fill(~triangle(*scores._data.shape[-2:]), -math.inf)
+        scores = scores.masked_fill(diagonals(scores) > 0, -math.inf)
     if mask is None:
-        return safe_softmax(scores)
+        return scores
     if mask.dtype is dtypes.bool_:
-        return safe_softmax(scores.masked_fill(~mask, -math.inf))
-    return safe_softmax(scores + mask)
+        return scores.masked_fill(~mask, -math.inf)
+    return scores + mask
+
+
+def weights_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: bool) -> Tensor:
+    """softmax(q kᵀ · scale + mask), zero in rows that see nothing."""
+    return safe_softmax(scores_of(q, k, mask, scale, causal))
+
+
+def attention_parts(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, causal: bool) -> tuple:
+    weights, highest, total = exponentials(scores_of(q, k, mask, scale, causal))
+    return weights / total @ v, highest, total
+
+
+def attention_gradient_parts(
+    g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, out: Tensor, peaks: Tensor, totals: Tensor,
+    *, scale: float, causal: bool,
+) -> tuple:  # fmt: skip
+    weights = (scores_of(q, k, mask, scale, causal) - peaks).exp() / totals
+    slope = (g @ v.transpose(-2, -1) - (g * out).sum(-1, keepdim=True)) * weights * scale
+    return slope @ k, slope.transpose(-2, -1) @ q, weights.transpose(-2, -1) @ g
 
 
 # The op ----------------------------------------------------------------------------------------------------
@@ -81,8 +112,7 @@ def weights_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: 
 
 def attention_spec(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, causal: bool) -> list[Spec]:
     lead = q._data.shape[:-1]
-    kind = dtypes.float32 if q._data.dtype in NARROW else q.dtype
-    statistics = Spec((*lead, 1), kind)
+    statistics = Spec((*lead, 1), statistics_dtype(q))
     return [Spec((*lead, v._data.shape[-1]), q.dtype), statistics, statistics]
 
 
@@ -115,8 +145,9 @@ def run_attention_gradient(
     g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any,
     out: np.ndarray, peaks: np.ndarray, totals: np.ndarray, *, scale: float, causal: bool,
 ) -> tuple:  # fmt: skip
-    arrays, statistics = [[folded(x) for x in group] for group in ((g, q, k, v), (out, peaks, totals))]
-    grads = kernels.attend_gradient(*arrays, folded_mask(mask, q, k), *statistics, scale, causal)
+    hidden = folded_mask(mask, q, k)
+    arrays = (folded(g), folded(q), folded(k), folded(v), hidden, folded(out), folded(peaks), folded(totals))
+    grads = kernels.attend_gradient(*arrays, scale, causal)
     return tuple(grad.reshape(x.shape) for grad, x in zip(grads, (q, k, v), strict=True))
 
 
@@ -126,10 +157,11 @@ def gradient_samples() -> Iterator[Sample]:
     yield Sample(out, q, k, v, None, out, *statistics, scale=0.5, causal=False)
 
 
-attention_gradient = opaque(
+attention_gradient = fused(
     "attention_gradient",
+    attention_gradient_parts,
     spec=lambda g, q, k, v, mask, out, peaks, totals, **_: [
-        Spec(x._data.shape, totals.dtype) for x in (q, k, v)
+        Spec(x._data.shape, statistics_dtype(x)) for x in (q, k, v)
     ],
     run=run_attention_gradient,
     vjp=NO_GRAD,
@@ -143,7 +175,7 @@ def attention_vjp(
     g: list, q: Tensor, k: Tensor, v: Tensor, mask: Any, out0: Tensor, out1: Tensor, out2: Tensor,
     *, scale: float, causal: bool,
 ) -> tuple:  # fmt: skip
-    if not is_differentiated():
+    if not mode.grad:
         saved = (q, k, v, mask, out0, out1, out2)
         return *attention_gradient(g[0], *saved, scale=scale, causal=causal), None
     g, q, k, v = map(wide, (g[0], q, k, v))
@@ -169,13 +201,15 @@ def attention_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, real(3, 3, 2), real(2, 3, 2), real(2, 3, 2), enable_gqa=True)
 
 
-attention_op = opaque(
+attention_op = fused(
     "scaled_dot_product_flash_attention_for_cpu",
+    attention_parts,
     spec=attention_spec,
     run=run_attention,
     vjp=attention_vjp,
     samples=attention_samples,
     outputs=3,
+    without_grad=(1, 2),
     spec_first=False,
 )
 

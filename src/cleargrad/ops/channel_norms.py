@@ -16,18 +16,18 @@ import numpy as np
 from cleargrad.autograd.modes import no_grad
 from cleargrad.backend.cpu import normalization as kernels
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, count
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.declare import composite, face, fused, wide
 from cleargrad.ops.normalization import (
     check_dtypes,
     gradients,
-    is_differentiated,
+    normalized,
     public_statistics,
+    statistics,
     statistics_dtype,
-    sums_to,
-    wide,
     widen,
     widened,
 )
@@ -61,7 +61,8 @@ def run_channels(
         mean, variance = kernels.channel_statistics(flat, shared)
     else:
         mean, variance = mean.astype(flat.dtype), variance.astype(flat.dtype)
-    out = kernels.normalize_channels(flat, *widened(weight, bias), mean, variance, eps, shared)
+    weight, bias = widened(weight, bias)
+    out = kernels.normalize_channels(flat, weight, bias, mean, variance, eps, shared)
     return out.reshape(x.shape).astype(x.dtype, copy=False), mean, variance
 
 
@@ -70,10 +71,10 @@ def run_channels_gradient(
     *, groups: int | None, eps: float, constant: bool,
 ) -> tuple:  # fmt: skip
     samples, channels, positions = folded(x.shape)
-    flat = [widen(array).reshape(samples, channels, positions) for array in (g, x)]
+    grad, flat = [widen(array).reshape(samples, channels, positions) for array in (g, x)]
     shared = kernels.Groups(samples, channels, groups)
-    (factors,) = widened(weight)
-    dx, dweight, dbias = kernels.channels_gradient(*flat, factors, mean, variance, eps, shared, constant)
+    weight, mean, variance = widened(weight, mean, variance)
+    dx, dweight, dbias = kernels.channels_gradient(grad, flat, weight, mean, variance, eps, shared, constant)
     return dx.reshape(x.shape), dweight, dbias
 
 
@@ -83,18 +84,71 @@ def channels_gradient_spec(g: Tensor, x: Tensor, *others: Any, **_: Any) -> list
     return [Spec(x._data.shape, kind), parameter, parameter]
 
 
-channels_gradient = opaque(
+class Fold:
+    """How x is folded for its statistics: its shape then, their axes and shape, and that of weights."""
+
+    shape: tuple[int, ...]
+    statistics: tuple[int, ...]
+
+    def __init__(self, x: Tensor, groups: int | None):
+        samples, channels, positions = folded(x._data.shape)
+        if groups is None:
+            self.shape = (samples, channels, positions)
+            self.axes, self.statistics = (0, 2), (1, channels, 1)
+        else:
+            self.shape = (samples, groups, channels // groups, positions)
+            self.axes, self.statistics = (2, 3), (samples, groups, 1, 1)
+        self.weights = (*self.shape[1:-1], 1)
+
+    def weight(self, parameter: Tensor | None) -> Tensor | None:
+        return None if parameter is None else parameter.reshape(self.weights)
+
+
+def channels_parts(
+    x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, *, groups: int | None, eps: float
+) -> tuple:
+    fold = Fold(x, groups)
+    values = x.reshape(fold.shape)
+    if mean is None:
+        mean, variance = statistics(values, fold.axes)
+    kept = (mean.reshape(fold.statistics), variance.reshape(fold.statistics))
+    out = normalized(values, fold.weight(weight), fold.weight(bias), *kept, eps)
+    shape = x._data.shape[1:2] if groups is None else (x._data.shape[0], groups)
+    return out.reshape(x._data.shape), mean.reshape(shape), variance.reshape(shape)
+
+
+def channels_gradient_parts(
+    g: Tensor, x: Tensor, weight: Any, mean: Tensor, variance: Tensor,
+    *, groups: int | None, eps: float, constant: bool,
+) -> tuple:  # fmt: skip
+    fold = Fold(x, groups)
+    grad, values, factors = g.reshape(fold.shape), x.reshape(fold.shape), fold.weight(weight)
+    mean, variance = mean.reshape(fold.statistics), variance.reshape(fold.statistics)
+    if constant:
+        scale = (variance + eps).rsqrt()
+        dx = (grad if factors is None else grad * factors) * scale
+        dweight, dbias = grad * (values - mean) * scale, grad
+    else:
+        dx, dweight, dbias = gradients(grad, values, factors, mean, variance, fold.axes, eps)
+    sums = [part.sum_to_size(fold.weights).reshape(x._data.shape[1:2]) for part in (dweight, dbias)]
+    return dx.reshape(x._data.shape), *sums
+
+
+def channels_gradient_samples() -> Iterator[Sample]:
+    saved = (real(3, 4, seed=1), real(4), real(4), real(4, low=1))
+    yield Sample(real(3, 4), *saved, groups=None, eps=0.1, constant=False)
+    yield Sample(real(3, 4), *saved, groups=None, eps=0.1, constant=True)
+    saved = (real(3, 4, 2, seed=1), real(4), real(3, 2), real(3, 2, low=1))
+    yield Sample(real(3, 4, 2), *saved, groups=2, eps=0.1, constant=False)
+
+
+channels_gradient = fused(
     "channels_gradient",
+    channels_gradient_parts,
     spec=channels_gradient_spec,
     run=run_channels_gradient,
     vjp=NO_GRAD,
-    samples=lambda: iter(
-        [
-            Sample(
-                real(3, 4), real(3, 4), real(4), real(4), real(4, low=1), groups=None, eps=0.1, constant=False
-            )
-        ]
-    ),
+    samples=channels_gradient_samples,
     outputs=3,
     spec_first=False,
 )
@@ -104,35 +158,17 @@ def channels_vjp(
     g: list, x: Tensor, weight: Any, bias: Any, mean: Any, out1: Tensor, out2: Tensor,
     *, groups: int | None, eps: float,
 ) -> tuple:  # fmt: skip
-    constant = mean is not None
-    if not is_differentiated():
-        attrs = {"groups": groups, "eps": eps, "constant": constant}
-        dx, dweight, dbias = channels_gradient(g[0], x, weight, out1, out2, **attrs)
-        return dx, None if weight is None else dweight, None if bias is None else dbias, None, None
-    samples, channels, positions = folded(x._data.shape)
-    if groups is None:
-        shape, axes = (samples, channels, positions), (0, 2)
+    attrs: dict[str, Any] = {"groups": groups, "eps": eps, "constant": mean is not None}
+    saved: tuple = (out1, out2)
+    if mode.grad:  # it will itself be differentiated, also through the statistics
+        x, factors = wide(x), None if weight is None else wide(weight)
+        if mean is None:
+            fold = Fold(x, groups)
+            saved = statistics(x.reshape(fold.shape), fold.axes)
+        dx, dweight, dbias = channels_gradient_parts(wide(g[0]), x, factors, *saved, **attrs)
     else:
-        shape, axes = (samples, groups, channels // groups, positions), (2, 3)
-    broadcast = (*shape[1:-1], 1)
-    factors = None if weight is None else weight.reshape(broadcast)
-    grad, values = g[0].reshape(shape), x.reshape(shape)
-    if constant:
-        dx, dweight, dbias = constant_gradients(grad, values, factors, out1, out2, eps)
-    else:
-        dx, dweight, dbias = gradients(grad, values, factors, axes, eps)
-    dx = dx.reshape(x._data.shape)
-    return dx, sums_to(weight, dweight, broadcast), sums_to(bias, dbias, broadcast), None, None
-
-
-def constant_gradients(
-    g: Tensor, x: Tensor, weight: Any, mean: Tensor, variance: Tensor, eps: float
-) -> tuple:
-    """The gradients of x, weight and bias when the statistics do not depend on x."""
-    g, x = wide(g), wide(x)
-    scale = (variance.detach() + eps).rsqrt().unsqueeze(-1)
-    normal = (x - mean.detach().unsqueeze(-1)) * scale
-    return (g if weight is None else g * wide(weight)) * scale, g * normal, g
+        dx, dweight, dbias = channels_gradient(g[0], x, weight, *saved, **attrs)
+    return dx, None if weight is None else dweight, None if bias is None else dbias, None, None
 
 
 def check_channels(op: str, input: Tensor, **parameters: Tensor | None) -> int:
@@ -144,7 +180,8 @@ def check_channels(op: str, input: Tensor, **parameters: Tensor | None) -> int:
     for name, parameter in parameters.items():
         if parameter is not None and parameter._data.shape != (channels,):
             rule = f"{name} should contain {channels} elements, one for each channel, not {parameter.numel()}"
-            raise error(RuntimeError, op, rule, input=input, **{name: parameter})
+            facts: dict[str, Any] = {"input": input, name: parameter}
+            raise error(RuntimeError, op, rule, **facts)
     return channels
 
 
@@ -162,13 +199,15 @@ def batch_norm_samples() -> Iterator[Sample]:
     yield Fails(NotImplementedError, whole(4, 3), None, None, training=True)
 
 
-batch_norm_op = opaque(
+batch_norm_op = fused(
     "native_batch_norm",
+    channels_parts,
     spec=channels_spec,
     run=run_channels,
     vjp=channels_vjp,
     samples=batch_norm_samples,
     outputs=3,
+    without_grad=(1, 2),
     spec_first=False,
 )
 
@@ -296,7 +335,7 @@ def instance_norm_samples() -> Iterator[Sample]:
     yield Fails(ValueError, real(2, 3))
 
 
-def fold_batch(parameter: Tensor | None, samples: int) -> Tensor | None:
+def fold_batch(parameter: Tensor | None, samples: int) -> Any:
     return None if parameter is None else parameter.repeat(samples)
 
 
@@ -321,12 +360,13 @@ def normalize_instances(
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     channels = check_channels("instance_norm", input, **names)
     shape = input._data.shape
-    folds = [fold_batch(parameter, shape[0]) for parameter in (weight, bias, *running)]
+    parameters = (fold_batch(weight, shape[0]), fold_batch(bias, shape[0]))
+    folds = (fold_batch(running_mean, shape[0]), fold_batch(running_var, shape[0]))
     flat = input.reshape(1, shape[0] * channels, *shape[2:])
-    out, *_ = normalize_batch("instance_norm", flat, *folds, use_input_stats, momentum, eps)
+    out, *_ = normalize_batch("instance_norm", flat, *parameters, *folds, use_input_stats, momentum, eps)
     if use_input_stats:
         with no_grad():
-            for target, fold in zip(running, folds[2:], strict=True):
+            for target, fold in zip(running, folds, strict=True):
                 if target is not None:
                     target.copy_(fold.reshape(shape[0], channels).mean(0))
     return out.reshape(shape)
@@ -379,13 +419,15 @@ def group_norm_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, real(4), 2)
 
 
-group_norm_op = opaque(
+group_norm_op = fused(
     "native_group_norm",
+    channels_parts,
     spec=channels_spec,
     run=run_channels,
     vjp=channels_vjp,
     samples=group_norm_samples,
     outputs=3,
+    without_grad=(1, 2),
     spec_first=False,
 )
 

@@ -86,7 +86,7 @@ def isclose(
         rule = "rtol and atol must be greater than or equal to zero"
         raise error(RuntimeError, "isclose", rule, rtol=rtol, atol=atol)
     input, other = input.detach(), other.detach()
-    close = input == other
+    close: Any = input == other
     if equal_nan:
         close = close | (input != input) & (other != other)
     if rtol == 0 and atol == 0:

@@ -235,8 +235,8 @@ def cuda(
     return to(self, "cuda" if device is None else device, memory_format=memory_format)
 
 
-Tensor.cuda = cuda  # type: ignore[attr-defined]
-Tensor.layout = property(lambda self: strided)  # type: ignore[attr-defined]
+Tensor.cuda = cuda
+Tensor.layout = property(lambda self: strided)
 
 
 # The history of a tensor whose every element was replaced by a constant; it never runs.
@@ -246,6 +246,15 @@ overwrite = opaque(
     run=lambda x: np.zeros_like(x),
     vjp=lambda g, *, x_shape: g.new_zeros(x_shape),
     samples=lambda: iter([Sample(real(3, 4))]),
+    node="CopyBackwards",
+)
+
+copy = opaque(
+    "copy",
+    spec=lambda x, y: Spec(x._data.shape, x.dtype),
+    run=lambda x, y: np.array(np.broadcast_to(y, x.shape), x.dtype),
+    vjp=(lambda g, *, x_shape: g.new_zeros(x_shape), lambda g: g),
+    samples=lambda: iter([Sample(real(3, 4), real(3, 4, seed=1))]),
     node="CopyBackwards",
 )
 
@@ -264,7 +273,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         src = cast(src, dtype=self.dtype)
     if np.may_share_memory(src._data, self._data):
         src = clone(src)
-    return assign(self, src, "copy_")
+    return assign(self, src, "copy_", replaces=True)
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:

@@ -16,8 +16,9 @@ from numpy.lib.stride_tricks import as_strided as strided_array
 from cleargrad.autograd.node import edge_of, make_leaf
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import mode
 from cleargrad.core.shape import sizes_of
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, mark_inference, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.conversion import (
@@ -48,6 +49,8 @@ def finish(data: np.ndarray, requires_grad: bool, out: Tensor | None = None) -> 
     if out is not None:
         return write_out(out, wrap(data), "out")
     tensor = wrap(data)
+    if mode.inference:
+        mark_inference(tensor)
     if requires_grad:
         if dtypes.OF_NUMPY[data.dtype].category < dtypes.FLOAT:
             rule = "only Tensors of floating point and complex dtype can require gradients"
@@ -230,7 +233,8 @@ def frombuffer(
     """A 1-d tensor on the memory of an object with a buffer, such as bytes or bytearray."""
     check_options("frombuffer", dtype, None)
     length, size = memoryview(buffer).nbytes, dtype.itemsize
-    facts = {"buffer": f"{length} bytes", "count": count, "offset": offset, "dtype": str(dtype)}
+    facts: dict[str, Any] = {"buffer": f"{length} bytes", "count": count, "offset": offset}
+    facts["dtype"] = str(dtype)
     if not length or not count:
         raise error(ValueError, "frombuffer", "both buffer length and count must not be 0", **facts)
     if not 0 <= offset < length:

@@ -67,9 +67,9 @@ def elementwise(
 ) -> Callable:
     """An op that applies a scalar formula to broadcast operands.
 
-    `result` is the dtype rule: "same" (the promoted type), "float" (integers become the default float), "real"
-    (the parts' type of complex numbers) or "bool". Operands may be Python numbers. `check(*operands)` refuses
-    mixtures of dtypes that promotion alone would allow.
+    `result` is the dtype rule: "same" (the promoted type), "float" (integers become the default float),
+    "real" (the parts' type of complex numbers) or "bool". Operands may be Python numbers. `check(*operands)`
+    refuses mixtures of dtypes that promotion alone would allow.
     """
     tree, names = expr.trace(formula)
     kernel = numpy_reading.read(tree, len(names))
@@ -86,7 +86,7 @@ def elementwise(
     def write(self: Tensor, *others: Any) -> Tensor:
         return call_inplace(the_op, (self, *others), {})
 
-    door.inplace = write  # type: ignore[attr-defined]
+    door.inplace = write
     if public:
         published = door if make is unary_door else with_out(door, name)
         for public_name in (name, *aliases):
@@ -173,8 +173,8 @@ def place_of(frame: FrameType) -> tuple | None:
     return code, frame.f_lasti
 
 
-# The two doors below are written out flat: they are what every small op costs. Their common path is float32 or
-# float64 tensors; everything else goes through `call`.
+# The two doors below are written out flat: they are what every small op costs. Their common path is float32
+# or float64 tensors; everything else goes through `call`.
 
 
 def unary_door(op: Op, kernel: Callable) -> Callable:
@@ -347,7 +347,7 @@ def reduction(
     reduction of `combine` when there is a better one.
     """
     tree, _ = expr.trace(combine)
-    join = join or numpy_reading.NUMPY[tree.primitive].reduce  # type: ignore[attr-defined]
+    join = join or numpy_reading.NUMPY[tree.primitive].reduce
 
     def final(kind: dtypes.dtype) -> dtypes.dtype:
         if kind.category not in accepts:
@@ -388,7 +388,7 @@ def reduction(
 
 @dataclass(frozen=True)
 class View:
-    """The lowering of a view: the compiler reads shape, strides and offset off `run` of a memory-less array."""
+    """The lowering of a view: the compiler reads shape, strides, offset off `run` of a memory-less array."""
 
     run: Callable
 
@@ -421,13 +421,14 @@ def opaque(
     samples: Callable,
     node: str | None = None,
     outputs: int = 1,
+    without_grad: tuple[int, ...] = (),
     spec_first: bool = True,
 ) -> Callable:
     """A kernel on arrays. With `spec_first=False` the spec is only asked when the kernel itself complains."""
     tensors, attrs, variadic = parameters(run)
     the_op = register(
         Op(name, spec, run, vjp, OPAQUE, samples, tensors, attrs, variadic, outputs,
-           node=node_class(node or name))
+           node=node_class(node or name), without_grad=without_grad)
     )  # fmt: skip
     return checked(the_op) if spec_first else open_door(the_op)
 
@@ -442,19 +443,36 @@ def fused(
     samples: Callable,
     node: str | None = None,
     outputs: int = 1,
+    without_grad: tuple[int, ...] = (),
     spec_first: bool = True,
+    rounds: bool = True,
 ) -> Callable:
     """An op made of others, `parts`, for which a faster kernel and a gradient of its own are stated as well.
 
-    A recorder sees the parts, so the compiler can look inside; eager calls run the kernel. That both agree is one
-    column of the op matrix (replay = eager). `parts` takes the operands and attributes of `run`, as tensors.
+    A recorder sees the parts, so the compiler can look inside; eager calls run the kernel. That both agree is
+    one column of the op matrix (replay = eager). `parts` takes the operands and attributes of `run`, as
+    tensors; it need not think of narrow floats, which reach it as float32 when any of the parts `rounds`.
     """
     tensors, attrs, variadic = parameters(run)
     the_op = register(
         Op(name, spec, run, vjp, PARTS, samples, tensors, attrs, variadic, outputs,
-           node=node_class(node or name), parts=parts)
+           node=node_class(node or name), parts=in_float32(parts) if rounds else parts,
+           without_grad=without_grad)
     )  # fmt: skip
     return checked(the_op) if spec_first else open_door(the_op)
+
+
+def in_float32(parts: Callable) -> Callable:
+    """The parts with narrow operands made wide; the recorder rounds their results, once, as kernels do."""
+
+    def widened(*operands: Any, **attrs: Any) -> Any:
+        return parts(*[wide(x) if isinstance(x, Tensor) else x for x in operands], **attrs)
+
+    return widened
+
+
+def wide(x: Any) -> Any:
+    return x.float() if x._data.dtype in NARROW else x
 
 
 def composite(
@@ -489,7 +507,7 @@ def face(
     reference: Callable | None = None,
 ) -> Callable[[Callable], Callable]:
     """PyTorch's signature for an op; the op's samples are calls of this function."""
-    the_op = door.op  # type: ignore[attr-defined]
+    the_op = door.op
 
     def declare(function: Callable) -> Callable:
         return publish(
@@ -531,7 +549,7 @@ def with_out(function: Callable, name: str) -> Callable:
 
     published.__name__ = published.__qualname__ = function.__name__
     published.__doc__ = function.__doc__
-    published.__wrapped__ = function  # type: ignore[attr-defined]
+    published.__wrapped__ = function
     return published
 
 

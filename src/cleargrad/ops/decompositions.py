@@ -60,7 +60,7 @@ def qr_spec(A: Tensor, *, mode: str) -> list[Spec]:
     return [Spec((*batch, m, inner), A.dtype), Spec((*batch, inner, n), A.dtype)]
 
 
-def run_qr(A: np.ndarray, *, mode: str) -> tuple[np.ndarray, np.ndarray]:
+def run_qr(A: np.ndarray, *, mode: Any) -> tuple:
     if mode == "r":
         return np.empty(0, A.dtype), np.linalg.qr(A, mode="r")
     return tuple(np.linalg.qr(A, mode=mode))

@@ -122,5 +122,5 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     return permute(input, tuple(origin[dim] if dim in origin else next(rest) for dim in range(rank)))
 
 
-Tensor.t_ = taking_place(t)  # type: ignore[attr-defined]
-Tensor.transpose_ = Tensor.swapaxes_ = Tensor.swapdims_ = taking_place(transpose)  # type: ignore[attr-defined]
+Tensor.t_ = taking_place(t)
+Tensor.transpose_ = Tensor.swapaxes_ = Tensor.swapdims_ = taking_place(transpose)

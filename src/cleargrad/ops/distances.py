@@ -230,13 +230,12 @@ def check_weights(fweights: Tensor | None, aweights: Tensor | None, observations
     for name, weights in {"fweights": fweights, "aweights": aweights}.items():
         if weights is None:
             continue
+        facts: dict[str, Any] = {name: weights}
         if weights._data.shape != (observations,):
-            raise error(
-                RuntimeError, "cov", f"expected {name} for {observations} observations", **{name: weights}
-            )
+            raise error(RuntimeError, "cov", f"expected {name} for {observations} observations", **facts)
         if (OF_NUMPY[weights._data.dtype].category <= INTEGER) != (name == "fweights"):
             rule = "expected fweights of an integer dtype and aweights of a floating point dtype"
-            raise error(RuntimeError, "cov", rule, **{name: weights})
+            raise error(RuntimeError, "cov", rule, **facts)
 
 
 def corrcoef_samples() -> Iterator[Sample]:

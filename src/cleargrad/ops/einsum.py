@@ -73,7 +73,7 @@ def read_arguments(args: tuple) -> tuple[str, Sequence[Tensor]]:
     if not args:
         raise error(ValueError, "einsum", "must specify the equation string and at least one operand")
     if isinstance(args[0], str):
-        operands = args[1:]
+        operands: Sequence[Tensor] = args[1:]
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
             operands = operands[0]
         if not operands:

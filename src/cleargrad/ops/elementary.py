@@ -169,7 +169,7 @@ third_power = elementwise(
     node="PowBackward0",
     public=False,
 )
-SMALL_POWERS = {2: second_power, 3: third_power}
+SMALL_POWERS: dict[float, Any] = {2: second_power, 3: third_power}
 
 
 @face(power, method=True, inplace=True, out=True)

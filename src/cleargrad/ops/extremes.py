@@ -100,7 +100,7 @@ def aminmax_samples() -> Iterator[Sample]:
 
 
 @composite(aminmax_samples, method=True, out=True)
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.aminmax:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.Named:
     """The smallest and the largest element."""
     dims = dims_of("aminmax", input, dim)
     check_not_empty("aminmax", input, dim)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cleargrad.core.dtype import dtype
 from cleargrad.core.shape import Size, broadcast, sizes_of
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.creation import factory
+from cleargrad.ops.declare import promoted
 from cleargrad.ops.views import check_tensor
 
 
@@ -43,6 +45,19 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 @factory
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    check_tensor("is_inference", input)
+    return input._inference
+
+
+@factory
+def result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """The dtype an op of these two, tensors or numbers, would give."""
+    return promoted("result_type", ("tensor1", "tensor2"), (tensor1, tensor2))
+
+
+@factory
 def numel(input: Tensor) -> int:
     """The number of elements."""
     check_tensor("numel", input)
@@ -58,4 +73,4 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     return Size(broadcast("broadcast_shapes", *full))
 
 
-Tensor.is_nonzero = is_nonzero  # type: ignore[attr-defined]
+Tensor.is_nonzero = is_nonzero

@@ -163,10 +163,10 @@ for _name, _function, _samples in (
     ("narrow_copy", views.narrow, views.narrow_samples),
     ("squeeze_copy", views.squeeze, views.squeeze_samples),
     ("unsqueeze_copy", views.unsqueeze, views.unsqueeze_samples),
-    ("alias_copy", views.alias, views.alias.op.samples),  # type: ignore[attr-defined]
+    ("alias_copy", views.alias, views.alias.op.samples),
     ("permute_copy", dimensions.permute, dimensions.permute_samples),
-    ("transpose_copy", dimensions.transpose, dimensions.swap_dims.op.samples),  # type: ignore[attr-defined]
-    ("t_copy", dimensions.t, dimensions.turn.op.samples),  # type: ignore[attr-defined]
+    ("transpose_copy", dimensions.transpose, dimensions.swap_dims.op.samples),
+    ("t_copy", dimensions.t, dimensions.turn.op.samples),
     ("as_strided_copy", strides.as_strided, strides.strided_samples),
     ("diagonal_copy", strides.diagonal, strides.diagonal_samples),
     ("unfold_copy", strides.unfold, strides.unfold_samples),

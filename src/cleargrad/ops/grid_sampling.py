@@ -33,7 +33,7 @@ def read_spec(
 ) -> Spec:
     op, shape, points = "grid_sample", x._data.shape, grid._data.shape
     spatial = len(shape) - 2
-    facts = {"input": x, "grid": grid}
+    facts: dict[str, Any] = {"input": x, "grid": grid}
     if spatial not in (2, 3) or len(points) != len(shape):
         rule = "expected 4D or 5D input, and a grid with as many dimensions"
         raise error(RuntimeError, op, rule, **facts)

@@ -29,7 +29,8 @@ def block_counts(
     op: str, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
 ) -> tuple:
     """How many windows lie along each dimension."""
-    facts = {"kernel_size": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    facts: dict[str, Any] = {"kernel_size": kernel, "stride": stride, "padding": padding}
+    facts["dilation"] = dilation
     if min(kernel) <= 0 or min(stride) <= 0 or min(dilation) <= 0 or min(padding) < 0:
         rule = "kernel_size, stride and dilation should be greater than zero, padding not negative"
         raise error(RuntimeError, op, rule, **facts)

@@ -43,8 +43,7 @@ def plain_index(index: Any) -> tuple[tuple | None, Any]:
                 type(start) not in BOUNDS
                 or type(stop) not in BOUNDS
                 or type(step) not in BOUNDS
-                or step
-                and step < 0
+                or (step and step < 0)
             ):
                 return None, FULL
             last = item
@@ -88,13 +87,13 @@ def items_of(index: Any) -> list:
     """One item per entry of a tuple; a short list that holds more than numbers is taken as a tuple, too."""
     if isinstance(index, tuple):
         return list(index)
-    if isinstance(index, list) and len(index) < 32:
-        if any(
-            item is None or item is ... or isinstance(item, (Tensor, slice, list, tuple, range, str))
-            for item in index
-        ):
-            return index.copy()
+    if isinstance(index, list) and len(index) < 32 and any(map(is_more_than_a_number, index)):
+        return index.copy()
     return [index]
+
+
+def is_more_than_a_number(item: Any) -> bool:
+    return item is None or item is ... or isinstance(item, (Tensor, slice, list, tuple, range, str))
 
 
 def as_item(item: Any) -> Any:
@@ -113,7 +112,8 @@ def as_item(item: Any) -> Any:
             return int(item._data)
         check_index_kind(item)
         return item
-    if isinstance(item, np.integer) or not isinstance(item, np.generic) and hasattr(type(item), "__index__"):
+    of_numpy = isinstance(item, np.generic)
+    if isinstance(item, np.integer) or (not of_numpy and hasattr(type(item), "__index__")):
         return item.__index__()
     rule = (
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "

@@ -37,12 +37,13 @@ from cleargrad.ops.places import index_op, index_put_op, index_put_samples, inde
 from cleargrad.ops.record import no_value_error
 from cleargrad.ops.views import alias, check_tensor, index_new_axis, index_select_one, index_slice, link_view
 
-_select, _slice, _unsqueeze = index_select_one.op, index_slice.op, index_new_axis.op  # type: ignore[attr-defined]
+_select, _slice, _unsqueeze = index_select_one.op, index_slice.op, index_new_axis.op
 _plan = _select.plan((True,))
 
 
 def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`."""
+    basic: tuple | None
     kind = type(index)
     if kind is int:
         node, basic = _select.node, (index, ...)
@@ -117,13 +118,13 @@ def write_plainly(self: Tensor, index: Any, value: Any) -> bool:
     """The commonest writes, straight into memory; False, and nothing done, when anything is unusual."""
     data = self._data
     how = gate.how or mode.how
-    if how == SPECIAL or how and edge_of(self) is not None:
+    if how == SPECIAL or (how and edge_of(self) is not None):
         return False
     if isinstance(value, Tensor):
-        if value._data.dtype is not data.dtype or how and edge_of(value) is not None:
+        if value._data.dtype is not data.dtype or (how and edge_of(value) is not None):
             return False
         value = value._data
-    elif type(value) is not float or not abs(value) < 1e38 or data.dtype is not F32 and data.dtype is not F64:
+    elif type(value) is not float or not abs(value) < 1e38 or not (data.dtype is F32 or data.dtype is F64):
         return False
     key, _ = plain_index(index)
     if key is None:
@@ -170,8 +171,8 @@ def drop_leading_ones(value: Tensor, rank: int) -> Tensor:
 def put(target: Tensor, gathered: dict[int, Tensor], value: Tensor, *, accumulate: bool) -> Tensor:
     """Writes values at gathered places: straight into memory when no gradient and no recorder looks on."""
     check_memory(target, "index_put_")
-    tracked = (
-        mode.recorder is not None or mode.grad and (edge_of(target) is not None or edge_of(value) is not None)
+    tracked = mode.recorder is not None or (
+        mode.grad and (edge_of(target) is not None or edge_of(value) is not None)
     )
     mask = lone_mask(target, gathered)
     if mask is not None and value._data.size == 1 and not accumulate:
@@ -184,7 +185,7 @@ def put(target: Tensor, gathered: dict[int, Tensor], value: Tensor, *, accumulat
             check_order_is_known(gathered)
         dims, indices = unpack_masks(gathered)
         value = fitted(target, value, index_shape("index_put_", target._data.shape, indices, dims))
-        attrs = {"dims": dims, "accumulate": accumulate}
+        attrs: dict[str, Any] = {"dims": dims, "accumulate": accumulate}
         if tracked:
             return call_inplace(index_put_op.op, (target, value, *indices), attrs)
         arrays = tuple(x._data for x in indices)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import AccumulateGrad, Node, Output, edge_of, geometry, refresh
+from cleargrad.autograd.node import AccumulateGrad, Node, Output, edge_of, geometry, move_keepers, refresh
 from cleargrad.core.dtype import OF_NUMPY, can_cast
 from cleargrad.core.mode import SPECIAL, mode
 from cleargrad.core.tensor import Tensor, as_array, wrap
@@ -31,8 +31,10 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     edges = None
     if mode.grad and op.vjp is not NO_GRAD:
         edges = tuple(edge_of(x) if isinstance(x, Tensor) else None for x in operands)
-        if any(edge is not None for edge in edges):
+        recorded = any(edge is not None for edge in edges)
+        if recorded or looks_into_history(target):
             check_history(target, name)
+        if recorded:
             operands = keep_old_value(op, operands, edges)
         else:
             edges = None
@@ -56,10 +58,15 @@ def keep_old_value(op: Op, operands: tuple, edges: tuple) -> tuple:
     """When the vjp needs what is about to be overwritten, it gets a copy."""
     target = operands[0]
     plan = op.plan(tuple(edge is not None for edge in edges))
-    if not any(keep and x is target for x, keep in zip(operands, plan.keeps, strict=False)):
-        return operands
-    copy = wrap(target._data.copy(), edges[0])
-    return tuple(copy if x is target else x for x in operands)
+    kept = []
+    for x, edge, keep in zip(operands, edges, plan.keeps, strict=False):
+        overwritten = keep and isinstance(x, Tensor) and (x is target or shares_memory(x, target))
+        kept.append(wrap(x._data.copy(), edge) if overwritten else x)
+    return tuple(kept)
+
+
+def shares_memory(x: Tensor, target: Tensor) -> bool:
+    return x._ver is not None and x._ver is target._ver
 
 
 def inplace_form(function: Callable, name: str) -> Callable:
@@ -77,13 +84,13 @@ def inplace_form(function: Callable, name: str) -> Callable:
     return method
 
 
-def assign(target: Tensor, value: Tensor, name: str) -> Tensor:
-    """Writes a computed value, and its history, into a tensor."""
+def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> Tensor:
+    """Writes a value and its history into a tensor; with `replaces` the old one has no part in it."""
     check_memory(target, name)
     check_result(target, value._data.shape, value._data.dtype, name)
     edge = edge_of(value) if mode.grad else None
     target_edge = edge_of(target) if mode.grad else None
-    if edge is not None or target_edge is not None:
+    if edge is not None or target_edge is not None or (mode.grad and looks_into_history(target)):
         check_history(target, name)
     if value._data.dtype != target._data.dtype:
         value = value.to(OF_NUMPY[target._data.dtype])
@@ -95,6 +102,8 @@ def assign(target: Tensor, value: Tensor, name: str) -> Tensor:
     target.bump()
     if edge is None and target_edge is not None:
         edge = forget(target, target_edge)
+    elif replaces and target_edge is not None and target._base is None:
+        edge = replace(target, value, target_edge, edge)
     if edge is not None:
         rebase(target, edge)
     return target
@@ -104,6 +113,12 @@ def forget(target: Tensor, edge: Node | Output) -> Node:
     """The history of a value that replaced another without depending on it: what flows back is zero."""
     data = target._data
     return tie(OPS["overwrite"], (target,), {}, (edge,), data.shape, data.dtype, ())
+
+
+def replace(target: Tensor, value: Tensor, old: Node | Output, new: Node | Output | None) -> Node:
+    """The history of a copy: the gradient goes to the source, zeros to what was there before."""
+    data = target._data
+    return tie(OPS["copy"], (target, value), {}, (old, new), data.shape, data.dtype, ())
 
 
 def write_out(out: Tensor | tuple, result: Any, name: str) -> Any:
@@ -146,19 +161,24 @@ def check_memory(target: Any, name: str) -> None:
         raise error(RuntimeError, name, rule, target=target, fix="clone() the tensor before writing to it")
     if not data.flags.writeable:
         raise error(RuntimeError, name, "the tensor's memory is read-only", target=target, fix="clone() it")
-    if target._inference and not mode.inference and mode.grad and edge_of(target) is not None:
-        rule = "inplace update to inference tensor outside InferenceMode is not allowed"
+    if target._ver is not None and target._inference and not mode.inference:
+        rule = "Inplace update to inference tensor outside InferenceMode is not allowed."
         raise error(RuntimeError, name, rule, fix="write to a clone()")
+
+
+def looks_into_history(target: Tensor) -> bool:
+    """Whether a tensor is a view of one with a history: a view made without recording has none of its own."""
+    return target._base is not None and target._base._edge is not None
 
 
 def check_history(target: Tensor, name: str) -> None:
     """Refuses writes whose gradient could not be tracked."""
     base = target._base
+    if type(target._edge) is AccumulateGrad:
+        rule = "a leaf Variable that requires grad is being used in an in-place operation."
+        fix = "wrap the write in torch.no_grad(), or write to a clone()"
+        raise error(RuntimeError, name, rule, target=target, fix=fix)
     if base is None:
-        if type(target._edge) is AccumulateGrad:
-            rule = "a leaf Variable that requires grad is being used in an in-place operation."
-            fix = "wrap the write in torch.no_grad(), or write to a clone()"
-            raise error(RuntimeError, name, rule, target=target, fix=fix)
         return
     if type(base._edge) is AccumulateGrad:
         rule = "a view of a leaf Variable that requires grad is being used in an in-place operation."
@@ -182,11 +202,14 @@ def rebase(target: Tensor, edge: Node | Output | None) -> None:
     """Gives a tensor that was just written its new place in the graph."""
     base = target._base
     if base is None:
+        move_keepers(target._edge, edge)
         target._edge = edge
         return
     scatter = OPS["as_strided_scatter"]
     attrs = geometry(target)
     edges = (base._edge, edge)
     data = base._data
+    before = base._edge
     base._edge = tie(scatter, (base, target), attrs, edges, data.shape, data.dtype, ())
+    move_keepers(before, base._edge)
     refresh(target)

@@ -132,7 +132,8 @@ def stack_spec(*xs: Tensor, dim: int) -> Spec:
     for position, x in enumerate(xs):
         if x._data.shape != first:
             rule = f"expects each tensor to be equal size, but got {list(first)} at entry 0"
-            raise error(RuntimeError, "stack", rule, **{f"entry {position}": x})
+            entry: dict[str, Any] = {f"entry {position}": x}
+            raise error(RuntimeError, "stack", rule, **entry)
     return Spec((*first[:dim], len(xs), *first[dim:]), common_dtype(xs))
 
 
@@ -255,7 +256,7 @@ column_stack = stacking(
 
 def block_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
     """A block's rows and columns: numbers and vectors are one row."""
-    return shape if len(shape) == 2 else (1, count(shape))  # type: ignore[return-value]
+    return shape if len(shape) == 2 else (1, count(shape))
 
 
 def block_places(shapes: tuple) -> Iterator[tuple[slice, slice]]:

@@ -176,4 +176,4 @@ def set_(
 
 for _function in (new, new_empty_strided, resize_, resize_as_, set_):
     setattr(Tensor, _function.__name__, _function)
-Tensor.type = type_  # type: ignore[attr-defined]
+Tensor.type = type_

@@ -57,7 +57,8 @@ def identity(rows: int, columns: int, like: Tensor) -> Tensor:
 def identity_of(A: Tensor) -> Tensor:
     """The identity in A's shape, as a function of A: its gradient is zero, not missing."""
     everywhere = wrap(np.ones((), np.bool_))
-    return A.masked_fill(everywhere, 0) + identity(*A._data.shape[-2:], A)
+    rows, columns = A._data.shape[-2:]
+    return A.masked_fill(everywhere, 0) + identity(rows, columns, A)
 
 
 def square_spec(op: str) -> Callable:
@@ -108,7 +109,7 @@ def renamed(function: Callable, name: str) -> Callable:
 
     again.__name__ = again.__qualname__ = name
     again.__doc__ = function.__doc__
-    again.__wrapped__ = function  # type: ignore[attr-defined]
+    again.__wrapped__ = function
     return again
 
 

@@ -61,7 +61,7 @@ def behind_reduction(vjp: Callable) -> Callable:
             g = g / count(x_shape)
         return vjp(g, *saved)
 
-    reduced.parameters = (expr.parameters(vjp)[0], ("x_shape", "reduction"), False)  # type: ignore[attr-defined]
+    reduced.parameters = (expr.parameters(vjp)[0], ("x_shape", "reduction"), False)
     return reduced
 
 
@@ -81,7 +81,7 @@ def elementwise_loss(
             total = total / total.dtype.type(values.size)
         return np.asarray(total, values.dtype)
 
-    run.parameters = each.op.tensors, ("reduction",), False  # type: ignore[attr-defined]
+    run.parameters = each.op.tensors, ("reduction",), False
     reduced = fused(
         name + "_reduced",
         lambda *operands, reduction: reduce_values(each(*operands), reduction),
@@ -130,7 +130,7 @@ def check_same_size(name: str, input: Tensor, target: Tensor) -> None:
         raise error(ValueError, name, "target and input must have the same size", input=input, target=target)
 
 
-def check_floats(name: str, **tensors: Tensor) -> None:
+def check_floats(name: str, **tensors: Any) -> None:
     kinds = {OF_NUMPY[tensor._data.dtype] for tensor in tensors.values()}
     if any(kind.category != FLOAT for kind in kinds):
         raise error(RuntimeError, name, "expected floating point tensors", **tensors)
@@ -489,12 +489,12 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """−log of the normal density of the target, with mean `input` and variance `var`, at least eps."""
     check_pair("gaussian_nll_loss", input, target)
-    var = variance_like(input, var)
+    given = variance_like(input, var)
     reduction = chosen_reduction(None, None, reduction)
     # The clamp is invisible to the gradient, as in PyTorch, so that a variance below eps can still grow.
-    var = var.clamp(min=eps).detach() + (var - var.detach())
+    variance = given.clamp(min=eps).detach() + (given - given.detach())
     difference = input - target
-    values = 0.5 * (var.log() + difference * difference / var)
+    values = 0.5 * (variance.log() + difference * difference / variance)
     if full:
         values = values + 0.5 * math.log(2 * math.pi)
     return reduce_values(values, reduction)

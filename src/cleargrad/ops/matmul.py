@@ -23,7 +23,7 @@ from cleargrad.ops.pointwise import check_alpha, conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor, link_view
 
-_swap = swap_dims.op  # type: ignore[attr-defined]
+_swap = swap_dims.op
 _swap_plan, _last_two = _swap.plan((True,)), {"dim0": -2, "dim1": -1}
 
 
@@ -63,7 +63,7 @@ def matmul_samples() -> Iterator[Sample]:
 def check_dtypes(op: str, x: Tensor, *others: Tensor) -> None:
     """Products do not promote: all operands have one dtype, and it is not bool."""
     if any(y._data.dtype != x._data.dtype for y in others):
-        facts = {f"operand {k}": y for k, y in enumerate((x, *others))}
+        facts: dict[str, Any] = {f"operand {k}": y for k, y in enumerate((x, *others))}
         raise error(RuntimeError, op, "expected all operands to have the same dtype", **facts)
     if x._data.dtype.kind == "b" and all(y._data.size for y in (x, *others)):
         raise error(NotImplementedError, op, "not implemented for torch.bool", input=x)
@@ -74,7 +74,8 @@ def check_ranks(op: str, ranks: tuple[int, ...], *operands: Tensor) -> None:
         check_tensor(op, x)
         if x._data.ndim != rank:
             rule = f"expected operands with {' and '.join(map(str, ranks))} dimensions"
-            raise error(RuntimeError, op, rule, **{f"operand {k}": y for k, y in enumerate(operands)})
+            facts: dict[str, Any] = {f"operand {k}": y for k, y in enumerate(operands)}
+            raise error(RuntimeError, op, rule, **facts)
 
 
 def product_shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
@@ -115,7 +116,7 @@ def product(name: str, kernel: Callable, ranks: tuple[int, int] | None, vjp: tup
         return Spec(product_shape(name, x, y), OF_NUMPY[x._data.dtype])
 
     door = opaque(name, spec=spec, run=run_product, vjp=vjp, samples=SAMPLES[name], spec_first=False)
-    return binary_door(door.op, kernel)  # type: ignore[attr-defined]
+    return binary_door(door.op, kernel)
 
 
 def mm_samples() -> Iterator[Sample]:
@@ -173,7 +174,7 @@ def matmul_of_any_rank(input: Tensor, other: Tensor) -> Tensor:
 
 
 # `x @ y` goes straight to the product of two matrices when it is one.
-matmul_door = binary_door(mm_op.op, np.ndarray.dot, 2, matmul_of_any_rank)  # type: ignore[attr-defined]
+matmul_door = binary_door(mm_op.op, np.ndarray.dot, 2, matmul_of_any_rank)
 matmul_door.__name__ = "matmul"
 matmul_door.__doc__ = "The matrix product of the last two dimensions; earlier ones are batches and broadcast."
 matmul = composite(matmul_samples, method=True, out=True)(matmul_door)
@@ -417,7 +418,7 @@ linear_op = opaque(
     node="AddmmBackward0",
     spec_first=False,
 )
-_linear = linear_op.op  # type: ignore[attr-defined]
+_linear = linear_op.op
 
 
 @face(linear_op, spaces=("nn.functional",))

@@ -42,7 +42,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         return identity_of(input)
     if n < 0:
         input, n = inv(input), -n
-    result = None
+    result: Any = None
     while True:
         if n & 1:
             result = input if result is None else result @ input

@@ -1,7 +1,7 @@
 """Normalisation over trailing dimensions, layer norm and RMS norm, and what all norms share.
 
 The ops return their statistics (mean and biased variance) beside the result. Their gradient is one kernel
-when it will not itself be differentiated or recorded, and else the formula in `gradients`. The kernels are in
+when it will not itself be differentiated, and else the formula in `gradients`. The kernels are in
 backend/cpu/normalization.py. Read next: ops/channel_norms.py.
 """
 
@@ -19,7 +19,7 @@ from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, count, sizes_of
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, composite, face, opaque
+from cleargrad.ops.declare import F32, composite, face, fused, wide
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
@@ -27,36 +27,47 @@ from cleargrad.ops.views import check_tensor
 # The formula -----------------------------------------------------------------------------------------------
 
 
-def wide(x: Tensor) -> Tensor:
-    return x.float() if x._data.dtype in NARROW else x
+def statistics(x: Tensor, axes: tuple[int, ...], centered: bool = True) -> tuple[Tensor, Tensor]:
+    """The mean, which is zero for norms that do not center, and the mean square distance from it."""
+    if not centered:
+        square = (x * x).mean(axes, keepdim=True)
+        return x.new_zeros(()).expand(square._data.shape), square
+    mean = x.mean(axes, keepdim=True)
+    distance = x - mean
+    return mean, (distance * distance).mean(axes, keepdim=True)
+
+
+def normalized(
+    x: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, eps: float, centered: bool = True
+) -> Tensor:
+    """(x − mean) / √(variance + eps) · weight + bias."""
+    out = (x - mean if centered else x) * (variance + eps).rsqrt()
+    if weight is not None:
+        out = out * weight
+    return out if bias is None else out + bias
 
 
 def gradients(
-    g: Tensor, x: Tensor, weight: Tensor | None, axes: tuple[int, ...], eps: float, centered: bool = True
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    axes: tuple[int, ...],
+    eps: float,
+    centered: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of x, weight and bias, where statistics are taken over `axes` and weight broadcasts to x.
+    """The gradients of x, weight and bias, where x's statistics are over `axes` and weight broadcasts to x.
 
     With n = normalised x and h = g · weight:  dx = (h − mean(h) − n · mean(h · n)) / deviation.
     """
-    g, x = wide(g), wide(x)
-    distance = x - x.mean(axes, keepdim=True) if centered else x
-    scale = ((distance * distance).mean(axes, keepdim=True) + eps).rsqrt()
-    normal = distance * scale
-    h = g if weight is None else g * wide(weight)
+    scale = (variance + eps).rsqrt()
+    normal = (x - mean if centered else x) * scale
+    h = g if weight is None else g * weight
     dx = h - normal * (h * normal).mean(axes, keepdim=True)
     if centered:
         dx = dx - h.mean(axes, keepdim=True)
     return dx * scale, g * normal, g
-
-
-def is_differentiated() -> bool:
-    """Whether the gradient being computed is itself part of a graph, or recorded for the compiler."""
-    return mode.grad or mode.recorder is not None
-
-
-def sums_to(parameter: Tensor | None, grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
-    """A weight's gradient: summed to the shape in which the weight was broadcast, then in its own."""
-    return None if parameter is None else grad.sum_to_size(shape).reshape(parameter._data.shape)
 
 
 def check_dtypes(op: str, x: Tensor, *parameters: Tensor | None) -> None:
@@ -97,8 +108,8 @@ def as_rows(x: np.ndarray, rank: int) -> np.ndarray:
 
 
 def run_rows(x: np.ndarray, weight: Any, bias: Any, *, rank: int, eps: float, centered: bool) -> tuple:
-    flat = [None if p is None else p.reshape(-1) for p in widened(weight, bias)]
-    out, mean, variance = kernels.normalize_rows(as_rows(widen(x), rank), *flat, eps, centered)
+    weight, bias = [None if p is None else p.reshape(-1) for p in widened(weight, bias)]
+    out, mean, variance = kernels.normalize_rows(as_rows(widen(x), rank), weight, bias, eps, centered)
     shape = (*x.shape[: x.ndim - rank], *[1] * rank)
     return out.reshape(x.shape).astype(x.dtype, copy=False), mean.reshape(shape), variance.reshape(shape)
 
@@ -108,8 +119,9 @@ def run_rows_gradient(
     *, rank: int, eps: float, centered: bool,
 ) -> tuple:  # fmt: skip
     flat = None if weight is None else widen(weight).reshape(-1)
-    arrays = (as_rows(widen(g), rank), as_rows(widen(x), rank), flat, mean.reshape(-1), variance.reshape(-1))
-    dx, dweight, dbias = kernels.rows_gradient(*arrays, eps, centered)
+    rows = (as_rows(widen(g), rank), as_rows(widen(x), rank))
+    statistics = (widen(mean).reshape(-1), widen(variance).reshape(-1))
+    dx, dweight, dbias = kernels.rows_gradient(*rows, flat, *statistics, eps, centered)
     shape = x.shape[x.ndim - rank :]
     return dx.reshape(x.shape), dweight.reshape(shape), dbias.reshape(shape)
 
@@ -122,18 +134,38 @@ def rows_gradient_spec(
     return [Spec(x._data.shape, kind), parameter, parameter]
 
 
-rows_gradient = opaque(
+def trailing(x: Tensor, rank: int) -> tuple[int, ...]:
+    return tuple(range(x._data.ndim - rank, x._data.ndim))
+
+
+def rows_parts(x: Tensor, weight: Any, bias: Any, *, rank: int, eps: float, centered: bool) -> tuple:
+    mean, variance = statistics(x, trailing(x, rank), centered)
+    return normalized(x, weight, bias, mean, variance, eps, centered), mean, variance
+
+
+def rows_gradient_parts(
+    g: Tensor, x: Tensor, weight: Any, mean: Tensor, variance: Tensor,
+    *, rank: int, eps: float, centered: bool,
+) -> tuple:  # fmt: skip
+    axes = trailing(x, rank)
+    dx, dweight, dbias = gradients(g, x, weight, mean, variance, axes, eps, centered)
+    shape = x._data.shape[axes[0] :]
+    return dx, dweight.sum_to_size(shape), dbias.sum_to_size(shape)
+
+
+def rows_gradient_samples() -> Iterator[Sample]:
+    saved = (real(3, 4, seed=1), real(4), real(3, 1), real(3, 1, low=1))
+    yield Sample(real(3, 4), *saved, rank=1, eps=0.1, centered=True)
+    yield Sample(real(3, 4), *saved, rank=1, eps=0.1, centered=False)
+
+
+rows_gradient = fused(
     "rows_gradient",
+    rows_gradient_parts,
     spec=rows_gradient_spec,
     run=run_rows_gradient,
     vjp=NO_GRAD,
-    samples=lambda: iter(
-        [
-            Sample(
-                real(3, 4), real(3, 4), real(4), real(3, 1), real(3, 1, low=1), rank=1, eps=0.1, centered=True
-            )
-        ]
-    ),
+    samples=rows_gradient_samples,
     outputs=3,
     spec_first=False,
 )
@@ -143,13 +175,14 @@ def rows_vjp(
     g: list, x: Tensor, weight: Any, bias: Any, out1: Tensor, out2: Tensor,
     *, rank: int, eps: float, centered: bool,
 ) -> tuple:  # fmt: skip
-    if not is_differentiated():
-        dx, dweight, dbias = rows_gradient(g[0], x, weight, out1, out2, rank=rank, eps=eps, centered=centered)
-        return dx, None if weight is None else dweight, None if bias is None else dbias
-    axes = tuple(range(x._data.ndim - rank, x._data.ndim))
-    dx, dweight, dbias = gradients(g[0], x, weight, axes, eps, centered)
-    shape = x._data.shape[x._data.ndim - rank :]
-    return dx, sums_to(weight, dweight, shape), sums_to(bias, dbias, shape)
+    attrs: dict[str, Any] = {"rank": rank, "eps": eps, "centered": centered}
+    if mode.grad:  # it will itself be differentiated, also through the statistics
+        x, factors = wide(x), None if weight is None else wide(weight)
+        saved = statistics(x, trailing(x, rank), centered)
+        dx, dweight, dbias = rows_gradient_parts(wide(g[0]), x, factors, *saved, **attrs)
+    else:
+        dx, dweight, dbias = rows_gradient(g[0], x, weight, out1, out2, **attrs)
+    return dx, None if weight is None else dweight, None if bias is None else dbias
 
 
 def layer_norm_samples() -> Iterator[Sample]:
@@ -175,22 +208,26 @@ def rms_norm_samples() -> Iterator[Sample]:
     yield Fails(NotImplementedError, whole(3, 4), (4,))
 
 
-layer_norm_op = opaque(
+layer_norm_op = fused(
     "native_layer_norm",
+    rows_parts,
     spec=rows_spec,
     run=run_rows,
     vjp=rows_vjp,
     samples=layer_norm_samples,
     outputs=3,
+    without_grad=(1, 2),
     spec_first=False,
 )
-rms_norm_op = opaque(
+rms_norm_op = fused(
     "rms_norm",
+    rows_parts,
     spec=rows_spec,
     run=run_rows,
     vjp=rows_vjp,
     samples=rms_norm_samples,
     outputs=3,
+    without_grad=(1, 2),
     spec_first=False,
 )
 
@@ -259,6 +296,6 @@ def native_layer_norm(
 def public_statistics(
     input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """Mean and inverse deviation in the parameters' dtype, without a gradient."""
+    """Mean and inverse deviation in the parameters' dtype."""
     kind = input.dtype if weight is None else weight.dtype
-    return mean.detach().to(kind), (variance.detach() + eps).rsqrt().to(kind)
+    return mean.to(kind), (variance + eps).rsqrt().to(kind)

@@ -37,6 +37,7 @@ class Op:
     view: bool = False
     node: type[Node] = Node
     parts: Callable | None = None  # for lower = PARTS: the same result, computed by other ops
+    without_grad: tuple[int, ...] = ()  # the numbers of outputs PyTorch does not differentiate
     plans: dict = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -78,8 +79,8 @@ def position_of(op: Op, name: str, operands: int) -> Iterable[int]:
 def vjp_signature(op: Op, vjp: Callable) -> tuple[tuple[str, ...], tuple[str, ...], tuple]:
     """The values, attributes and operand shapes a vjp asks for by the names of its parameters.
 
-    Positional: operands, `out`, or `*rest` for the operands behind run's own star. Keyword-only: attributes, or
-    `x_shape` for the shape of operand x, which the graph knows without saving x.
+    Positional: operands, `out`, or `*rest` for the operands behind run's own star. Keyword-only: attributes,
+    or `x_shape` for the shape of operand x, which the graph knows without saving x.
     """
     positional, keywords, star = parameters(vjp)
     names = (*positional[1:], "*") if star else positional[1:]
@@ -143,5 +144,7 @@ def register(op: Op) -> Op:
     if op.name in OPS:
         raise TypeError(f"two ops are called {op.name!r}")
     check_vjp(op)
+    if op.without_grad and len(op.without_grad) == op.outputs - 1:
+        op.node.fills_zeros = False  # the one output with a gradient is why the vjp runs
     OPS[op.name] = op
     return op

@@ -41,7 +41,8 @@ def pad_spec(x: Tensor, *, pads: Pads, value: Any) -> Spec:
 
 def run_pad_constant(x: np.ndarray, *, pads: Pads, value: Any) -> np.ndarray:
     result = np.full(padded_shape(x.shape, pads), value, x.dtype)
-    target, source = [...], [...]
+    target: list[Any] = [...]
+    source: list[Any] = [...]
     for n, (before, after) in zip(x.shape[x.ndim - len(pads) :], pads):
         target.append(slice(max(before, 0), n + before + min(after, 0)))
         source.append(slice(max(-before, 0), n + min(after, 0)))
@@ -220,4 +221,4 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
     door = READ_PADS.get((mode, len(pads)))
     if door is None:
         read_pad_spec(input, pads=pads, mode=mode)  # always an error: no or too many dimensions
-    return door(input, pads=pads, mode=mode)  # type: ignore[misc]
+    return door(input, pads=pads, mode=mode)

@@ -65,7 +65,10 @@ def are_outside(places: np.ndarray, extent: int) -> bool:
     return bool(places.size) and np.maximum.reduce(places.view(UNSIGNED[places.dtype]), axis=None) >= extent
 
 
-UNSIGNED = {np.dtype(np.int64): np.dtype(np.uint64), np.dtype(np.int32): np.dtype(np.uint32)}
+UNSIGNED: dict[np.dtype, np.dtype] = {
+    np.dtype(np.int64): np.dtype(np.uint64),
+    np.dtype(np.int32): np.dtype(np.uint32),
+}
 
 
 def take_places(x: np.ndarray, indices: tuple[np.ndarray, ...], dims: tuple[int, ...]) -> np.ndarray:

@@ -330,7 +330,7 @@ def constant(x: Any) -> Any:
 def check_std(std: Any) -> None:
     if isinstance(std, Tensor) and std.dtype.is_complex:
         raise error(RuntimeError, "normal", "normal expects standard deviation to be non-complex", std=std)
-    if isinstance(std, NUMBERS) and not std >= 0:
+    if isinstance(std, NUMBERS) and not std >= 0:  # type: ignore[operator]
         raise error(RuntimeError, "normal", f"normal expects std >= 0.0, but found std {std}")
 
 

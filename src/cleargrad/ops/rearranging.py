@@ -5,6 +5,7 @@ Read next: ops/reductions.py.
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations as pick
@@ -18,9 +19,11 @@ from cleargrad.core.shape import Spec, sizes_of, wrap_dim, wrap_dims
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.conversion import contiguous_format
-from cleargrad.ops.declare import composite, face, opaque
-from cleargrad.ops.joining import stack
+from cleargrad.ops.declare import composite, face, fused, opaque
+from cleargrad.ops.joining import cat, stack
 from cleargrad.ops.op import NO_GRAD
+from cleargrad.ops.padding import constant_pad_nd
+from cleargrad.ops.ranges import arange
 from cleargrad.ops.record import data_dependent
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
@@ -37,13 +40,21 @@ def flip_samples() -> Iterator[Sample]:
     yield Fails(IndexError, real(3, 4), (2,))
 
 
-reverse = opaque(
+def flip_parts(x: Tensor, *, dims: tuple[int, ...]) -> Tensor:
+    for dim in dims if x._data.ndim else ():
+        x = x.index_select(dim, arange(x._data.shape[dim] - 1, -1, -1))
+    return x
+
+
+reverse = fused(
     "flip",
+    flip_parts,
     spec=lambda x, *, dims: Spec(x._data.shape, x.dtype),
     run=lambda x, *, dims: np.flip(x, dims).copy(),
     vjp=lambda g, *, dims: reverse(g, dims=dims),
     samples=flip_samples,
     spec_first=False,
+    rounds=False,
 )
 
 
@@ -86,13 +97,27 @@ def roll_samples() -> Iterator[Sample]:
     yield Fails(IndexError, real(3, 4), 1, 2)
 
 
-rotate = opaque(
+def roll_parts(x: Tensor, *, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
+    if not x._data.size:
+        return x
+    if not dims:
+        return roll_parts(x.reshape(-1), shifts=shifts, dims=(0,)).reshape(x._data.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        extent = x._data.shape[dim]
+        cut = -shift % extent
+        x = cat([x.narrow(dim, cut, extent - cut), x.narrow(dim, 0, cut)], dim)
+    return x
+
+
+rotate = fused(
     "roll",
+    roll_parts,
     spec=lambda x, *, shifts, dims: Spec(x._data.shape, x.dtype),
     run=lambda x, *, shifts, dims: np.roll(x, shifts, dims or None),
     vjp=lambda g, *, shifts, dims: rotate(g, shifts=tuple(-shift for shift in shifts), dims=dims),
     samples=roll_samples,
     spec_first=False,
+    rounds=False,
 )
 
 
@@ -124,14 +149,25 @@ def rot90_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, real(3, 3), 1, (0,))
 
 
-turn_plane = opaque(
+def rot90_parts(x: Tensor, *, k: int, dims: tuple[int, int]) -> Tensor:
+    turns = k % 4
+    if turns == 2:
+        return reverse(x, dims=dims)
+    if turns == 1:
+        return reverse(x, dims=dims[1:]).transpose(*dims)
+    return reverse(x.transpose(*dims), dims=dims[1:]) if turns else x
+
+
+turn_plane = fused(
     "rot90",
+    rot90_parts,
     spec=lambda x, *, k, dims: Spec(np.rot90(x._data, k, dims).shape, x.dtype),
     run=lambda x, *, k, dims: np.rot90(x, k, dims).copy(),
     vjp=lambda g, *, k, dims: turn_plane(g, k=-k, dims=dims),
     samples=rot90_samples,
     node="Rot90Backward0",
     spec_first=False,
+    rounds=False,
 )
 
 
@@ -174,13 +210,23 @@ def repeat_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, real(2, 3), (2, -1))
 
 
-repeat_whole = opaque(
+def repeat_parts(x: Tensor, *, repeats: tuple[int, ...]) -> Tensor:
+    """Puts a dimension of size `repeats` before each one, and joins the two."""
+    shape = (1,) * (len(repeats) - x._data.ndim) + x._data.shape
+    thin = [extent for n in shape for extent in (1, n)]
+    wide = [extent for pair in zip(repeats, shape, strict=True) for extent in pair]
+    return x.reshape(thin).expand(wide).reshape(repeated_shape(x._data.shape, repeats))
+
+
+repeat_whole = fused(
     "repeat",
+    repeat_parts,
     spec=lambda x, *, repeats: Spec(repeated_shape(x._data.shape, repeats), x.dtype),
     run=lambda x, *, repeats: np.tile(x, repeats),
     vjp=repeat_vjp,
     samples=repeat_samples,
     spec_first=False,
+    rounds=False,
 )
 
 
@@ -291,7 +337,13 @@ def places_for(input: Tensor, repeats: Tensor, dim: int, output_size: int | None
 # Triangles and diagonals -----------------------------------------------------------------------------------
 
 
-def triangle(name: str, cut: Callable, words: str) -> Callable:
+def diagonals(x: Tensor) -> Tensor:
+    """The number of the diagonal that each place of the last two dimensions lies on: column − row."""
+    rows, columns = x._data.shape[-2:]
+    return arange(columns) - arange(rows).unsqueeze(-1)
+
+
+def triangle(name: str, cut: Callable, beyond: Callable, words: str) -> Callable:
     """tril and triu: zeros beyond a diagonal of the last two dimensions."""
 
     def samples() -> Iterator[Sample]:
@@ -301,13 +353,15 @@ def triangle(name: str, cut: Callable, words: str) -> Callable:
         yield Sample(real(0, 3))
         yield Fails(RuntimeError, real(3))
 
-    door = opaque(
+    door = fused(
         name,
+        lambda x, *, diagonal: x.masked_fill(beyond(diagonals(x), diagonal), 0),
         spec=lambda x, *, diagonal: Spec(x._data.shape, x.dtype),
         run=lambda x, *, diagonal: cut(x, diagonal),
         vjp=lambda g, *, diagonal: door(g, diagonal=diagonal),
         samples=samples,
         spec_first=False,
+        rounds=False,
     )
 
     def published(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -321,8 +375,8 @@ def triangle(name: str, cut: Callable, words: str) -> Callable:
     return face(door, method=True, inplace=True, out=True)(published)
 
 
-tril = triangle("tril", np.tril, "The lower triangle: zeros above the diagonal.")
-triu = triangle("triu", np.triu, "The upper triangle: zeros below the diagonal.")
+tril = triangle("tril", np.tril, operator.gt, "The lower triangle: zeros above the diagonal.")
+triu = triangle("triu", np.triu, operator.lt, "The upper triangle: zeros below the diagonal.")
 
 
 def embedded_shape(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[int, ...]:
@@ -348,12 +402,22 @@ def diag_embed_samples() -> Iterator[Sample]:
     yield Fails(IndexError, real(3), 0, 0, 2)
 
 
-embed = opaque(
+def diag_embed_parts(x: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
+    """The vector as a column, or for a diagonal below the main one as a row, where it meets the diagonal."""
+    extent = x._data.shape[-1] + abs(offset)
+    line = constant_pad_nd(x, (0, abs(offset))).unsqueeze(-1 if offset >= 0 else -2)
+    square = line.expand(*x._data.shape[:-1], extent, extent)
+    return square.masked_fill(diagonals(square) != offset, 0).movedim((-2, -1), (dim1, dim2))
+
+
+embed = fused(
     "diag_embed",
+    diag_embed_parts,
     spec=lambda x, *, offset, dim1, dim2: Spec(embedded_shape(x._data.shape, offset, dim1, dim2), x.dtype),
     run=run_diag_embed,
     vjp=lambda g, *, offset, dim1, dim2: g.diagonal(offset, dim1, dim2),
     samples=diag_embed_samples,
+    rounds=False,
 )
 
 

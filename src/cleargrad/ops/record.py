@@ -2,8 +2,8 @@
 
 While a Recorder is active the door hands every call here. Tensors then hold memory that nobody fills; the
 recorder knows which graph value stands for which array. Views and writes are made functional: a write gives
-the base a new value, and views of it are taken again. `replay` is the NumPy reading of a graph, the oracle for
-every compiled one. Read next: ops/pointwise.py.
+the base a new value, and views of it are taken again. `replay` is the NumPy reading of a graph, the oracle
+for every compiled one. Read next: ops/pointwise.py.
 """
 
 from __future__ import annotations
@@ -130,13 +130,16 @@ class Recorder:
 
     def call_parts(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A fused op: what is recorded are the ops it is made of; its own gradient is kept."""
-        op.spec(*operands, **attrs)
+        spec = op.spec(*operands, **attrs)
         before = mode.set(grad=False)
         try:
-            outs = op.parts(*operands, **attrs)  # type: ignore[misc]
+            outs = op.parts(*operands, **attrs)
+            if isinstance(spec, Spec):
+                arrays = fresh(outs, spec, operands)._data
+            else:
+                arrays = [fresh(out, part, operands)._data for out, part in zip(outs, spec, strict=True)]
         finally:
             mode.set(**before)
-        arrays = [out._data for out in outs] if isinstance(outs, tuple) else outs._data
         return link(op, operands, attrs, arrays, mode.grad)
 
     def name(self, data: np.ndarray, tick: int) -> Value:
@@ -192,6 +195,15 @@ class Recorder:
         self.graph.outputs = [self.value(out) for out in outputs]
         self.graph.writes = [(owner, self.known[key][0]) for key, owner in self.written.items()]
         return self.graph
+
+
+def fresh(out: Tensor, spec: Spec, operands: tuple) -> Tensor:
+    """A result of parts as a kernel would have made it: in its final dtype, with memory of its own."""
+    if out.dtype is not spec.dtype:
+        return out.to(spec.dtype)
+    if out._base is not None or any(out is x for x in operands):
+        return out.clone()
+    return out
 
 
 def replay(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

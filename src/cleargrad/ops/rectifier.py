@@ -69,7 +69,7 @@ def with_parameters(*settings: tuple) -> Callable:
 
 threshold_backward = elementwise(
     "threshold_backward",
-    lambda grad, out: expr.drop(grad, out <= 0),
+    lambda grad, out: expr.rectified(grad, out),
     vjp=(lambda g, out: threshold_backward(g, out), None),
     samples=binary(numbers=False),
     public=False,

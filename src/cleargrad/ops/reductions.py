@@ -13,28 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import edge_of, make_node
+from cleargrad.autograd.node import edge_of
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, count, reduced, sizes_of, wrap_dims
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, new, tick
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, F64, composite, face, opaque, reduction
+from cleargrad.ops.declare import F32, F64, composite, face, fused, reduction
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real, reductions, truth, whole
-from cleargrad.ops.views import check_tensor
+from cleargrad.ops.views import check_tensor, expand_to
 
 
 def restore(g: Tensor, dim: tuple[int, ...], keepdim: bool) -> Tensor:
     """Puts reduced dimensions back as size-one dimensions, so that a gradient broadcasts to the input."""
-    if keepdim:
+    shape = g._data.shape
+    if keepdim or not dim or not shape:  # a number broadcasts as it is
         return g
-    for axis in sorted(dim):
-        g = g.unsqueeze(axis)
-    return g
+    rest = iter(shape)
+    return g.reshape(tuple([1 if axis in dim else next(rest) for axis in range(len(shape) + len(dim))]))
 
 
 def dims_of(op: str, input: Tensor, dim: Any) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ BLOCK = (
 )
 
 
-def add_up(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+def add_up(x: np.ndarray, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
     """np.add.reduce, but by products with ones where NumPy would add row after row.
 
     That is for neighbouring axes of a float array that do not include the last: there NumPy's own sum is up
@@ -100,14 +100,15 @@ def add_rows(x: np.ndarray) -> np.ndarray:
     return np.matmul(ones(count, x.dtype), x)
 
 
-_ones: dict = {}
+_ones: dict[np.dtype, dict[int, np.ndarray]] = {F32: {}, F64: {}}
 
 
 def ones(count: int, kind: np.dtype) -> np.ndarray:
     """A vector of ones to multiply with; never written to."""
-    vector = _ones.get((count, kind))
+    kept = _ones[kind]
+    vector = kept.get(count)
     if vector is None:
-        vector = _ones[count, kind] = np.ones(count, kind)
+        vector = kept[count] = np.ones(count, kind)
     return vector
 
 
@@ -127,7 +128,7 @@ total, total_by_dim = (
         lambda x, y: x + y,
         start=0,
         result="sum",
-        vjp=lambda g, *, x_shape, dim, keepdim: restore(g, dim, keepdim).expand(x_shape),
+        vjp=lambda g, *, x_shape, dim, keepdim: expand_to(restore(g, dim, keepdim), shape=x_shape),
         samples=samples,
         node=node,
         join=add_up,
@@ -139,13 +140,41 @@ total, total_by_dim = (
 )
 
 
+_plan = total.op.plan((True,))  # type: ignore[attr-defined]
+_node = total.op.node  # type: ignore[attr-defined]
+_all_dims = [{"dim": tuple(range(rank)), "keepdim": False} for rank in range(65)]  # attributes by rank
+
+
 @face(total, method=True, out=True)
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Tensor:
     """The sum of all elements, or over dimensions; integers sum to int64."""
-    if dim is None and dtype is None and not keepdim and isinstance(input, Tensor):
-        return sum_everything(input)
-    dims = dims_of("sum", input, dim)
-    return joined_in(dtype, total if dim is None else total_by_dim, input, dims, keepdim)
+    how = gate.how or mode.how
+    if dim is not None or dtype is not None or keepdim or how == SPECIAL or not isinstance(input, Tensor):
+        dims = dims_of("sum", input, dim)
+        return joined_in(dtype, total if dim is None else total_by_dim, input, dims, keepdim)
+    # `loss.sum()` of something small is written out flat, as the doors of elementwise ops are.
+    data = input._data
+    kind, size = data.dtype, data.size
+    if size > 1024 or not (kind is F32 or kind is F64):
+        return total(input, **_all_dims[data.ndim])
+    # A dot product with ones is the quickest sum NumPy has for a small array.
+    vector = _ones[kind].get(size)
+    value = np.asarray(data.reshape(-1).dot(ones(size, kind) if vector is None else vector))
+    tensor = new(Tensor)
+    tensor._data = value
+    tensor._edge = tensor._grad = tensor._ver = tensor._base = None
+    if how:
+        edge = input._edge if input._base is None else edge_of(input)
+        if edge is not None:
+            tensor._edge = node = _node()
+            node.edges = (edge,)
+            node.saved = node.shape = ()
+            node.plan = _plan
+            node.dtype = kind
+            node.tick = tick()
+            node.attrs = _all_dims[data.ndim]
+            node.place = node.extra = None
+    return tensor
 
 
 def joined_in(dtype: Dtype | None, door: Callable, input: Tensor, dims: tuple, keepdim: bool) -> Tensor:
@@ -153,29 +182,6 @@ def joined_in(dtype: Dtype | None, door: Callable, input: Tensor, dims: tuple, k
     if dtype is None:
         return door(input, dim=dims, keepdim=keepdim)
     return door(input.to(dtype), dim=dims, keepdim=keepdim).to(dtype)
-
-
-_plan = total.op.plan((True,))  # type: ignore[attr-defined]
-_node = total.op.node  # type: ignore[attr-defined]
-
-
-def sum_everything(input: Tensor) -> Tensor:
-    """`input.sum()`, the end of most losses, written out flat."""
-    data = input._data
-    kind = data.dtype
-    how = gate.how or mode.how
-    dims = tuple(range(data.ndim))
-    if how == SPECIAL or not (kind is F32 or kind is F64) or not data.flags.c_contiguous or data.size > 1024:
-        return total(input, dim=dims, keepdim=False)
-    # A dot product with ones is the quickest sum NumPy has for a small array.
-    value = np.asarray(data.reshape(-1).dot(ones(data.size, kind)))
-    tensor = wrap(value)
-    if how:
-        edge = input._edge if input._base is None else edge_of(input)
-        if edge is not None:
-            tensor._edge = node = make_node(_node, (edge,), (), _plan, (), kind)
-            node.attrs = {"dim": dims, "keepdim": False}
-    return tensor
 
 
 def sum_to_size_samples() -> Iterator[Sample]:
@@ -243,6 +249,10 @@ def run_mean(x: np.ndarray, *, dim: tuple[int, ...], keepdim: bool) -> np.ndarra
     return np.asarray(sums / count if count else sums * np.nan).astype(x.dtype, copy=False)
 
 
+def mean_parts(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Tensor:
+    return total_by_dim(x, dim=dim, keepdim=keepdim) / extent_of(x._data.shape, dim)
+
+
 def mean_vjp(g: Tensor, *, x_shape: tuple, dim: tuple[int, ...], keepdim: bool) -> Tensor:
     return (restore(g, dim, keepdim) / extent_of(x_shape, dim)).expand(x_shape)
 
@@ -255,7 +265,7 @@ def mean_samples() -> Iterator[Sample]:
 
 
 average, average_by_dim = (
-    opaque(name, spec=mean_spec, run=run_mean, vjp=mean_vjp, samples=samples, node=node)
+    fused(name, mean_parts, spec=mean_spec, run=run_mean, vjp=mean_vjp, samples=samples, node=node)
     for name, samples, node in (
         ("mean", mean_samples, "MeanBackward0"),
         ("mean_dim", dim_samples, "MeanBackward1"),
@@ -327,15 +337,25 @@ def logsumexp_spec(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Spec:
 
 def run_logsumexp(x: np.ndarray, *, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
     work = in_float32(x)
-    top = np.maximum.reduce(work, axis=dim, keepdims=True, initial=-np.inf)
+    top = np.maximum.reduce(work.real, axis=dim, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0)
     with np.errstate(divide="ignore"):  # log 0 = −inf is the answer for an empty or all −inf line
         result = np.log(add_up(np.exp(work - top), dim, True)) + top
     return (result if keepdim else result.squeeze(dim)).astype(x.dtype, copy=False)
 
 
-log_total = opaque(
+def logsumexp_parts(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Tensor:
+    if not extent_of(x._data.shape, dim):
+        return total_by_dim(x, dim=dim, keepdim=keepdim).log()
+    top = (x.real if x.is_complex() else x).amax(dim, True)
+    top = top.masked_fill(top.isinf(), 0)
+    result = total_by_dim((x - top).exp(), dim=dim, keepdim=True).log() + top
+    return result if keepdim else result.squeeze(dim)
+
+
+log_total = fused(
     "logsumexp",
+    logsumexp_parts,
     spec=logsumexp_spec,
     run=run_logsumexp,
     vjp=lambda g, x, out, *, dim, keepdim: restore(g, dim, keepdim) * (x - restore(out, dim, keepdim)).exp(),

@@ -41,7 +41,8 @@ def axis_table(
 
 @functools.lru_cache(maxsize=256)
 def axis_table_adjoint(n: int, *settings: Any):
-    return kernels.transpose_taps(*axis_table(n, *settings), n)
+    indices, weights = axis_table(n, *settings)
+    return kernels.transpose_taps(indices, weights, n)
 
 
 def run_resample(x, *, size, filter, align_corners, scales, antialias) -> np.ndarray:

@@ -29,7 +29,7 @@ class Sample:
 
 
 class Conventional(Sample):
-    """Arguments at which PyTorch's gradient is a convention, not the derivative; it is compared with PyTorch's."""
+    """Arguments at which the gradient is a convention, not the derivative; it is compared with PyTorch's."""
 
     __slots__ = ()
 

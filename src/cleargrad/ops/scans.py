@@ -263,13 +263,13 @@ running_min = running_extreme("cummin", np.minimum)
 
 
 @face(running_max, method=True, out=True)
-def cummax(input: Tensor, dim: int) -> return_types.cummax:
+def cummax(input: Tensor, dim: int) -> return_types.Named:
     """The largest element so far, and its index."""
     return return_types.cummax(running_max(input, dim=checked_dim("cummax", input, dim)))
 
 
 @face(running_min, method=True, out=True)
-def cummin(input: Tensor, dim: int) -> return_types.cummin:
+def cummin(input: Tensor, dim: int) -> return_types.Named:
     """The smallest element so far, and its index."""
     return return_types.cummin(running_min(input, dim=checked_dim("cummin", input, dim)))
 

@@ -81,11 +81,15 @@ def log_softmax_adjoint(grad: np.ndarray, out: np.ndarray, dim: int) -> np.ndarr
 
 
 def softmax_parts(x: Tensor, *, dim: int) -> Tensor:
+    if not x._data.size:
+        return x
     exponential = (x - x.amax(dim, True)).exp()
     return exponential / exponential.sum(dim, True)
 
 
 def log_softmax_parts(x: Tensor, *, dim: int) -> Tensor:
+    if not x._data.size:
+        return x
     shifted = x - x.amax(dim, True)
     return shifted - shifted.exp().sum(dim, True).log()
 

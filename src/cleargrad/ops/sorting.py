@@ -77,7 +77,7 @@ sorted_op = opaque(
 
 
 @face(sorted_op, method=True, out=True)
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> return_types.sort:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> return_types.Named:
     """The elements in order along a dimension, and the index each came from; always stable."""
     return return_types.sort(sorted_op(input, dim=checked_dim("sort", input, dim), descending=descending))
 
@@ -151,7 +151,7 @@ topk_op = opaque(
 @face(topk_op, method=True, out=True)
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> return_types.topk:
+) -> return_types.Named:
     """The k largest (or smallest) elements along a dimension, in order, and their indices."""
     axis = checked_dim("topk", input, dim)
     if not input._data.ndim:
@@ -189,7 +189,7 @@ kth_op = opaque(
 
 
 @face(kth_op, method=True, out=True)
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.Named:
     """The k-th smallest element along a dimension, counted from 1, and its index."""
     axis = checked_dim("kthvalue", input, dim)
     return return_types.kthvalue(kth_op(input, k=k, dim=axis, keepdim=keepdim))
@@ -312,7 +312,7 @@ def run_search(
         edges = np.take_along_axis(edges, order, -1)
     common = promoted("searchsorted", ("sorted_sequence", "input"), (edges, values)).numpy
     edges, values = in_float32(as_type(edges, common)), in_float32(as_type(values, common))
-    side = "right" if right else "left"
+    side: Any = "right" if right else "left"
     if edges.ndim == 1:
         places = np.searchsorted(edges, values, side)
     else:

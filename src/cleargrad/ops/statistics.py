@@ -18,11 +18,20 @@ from cleargrad.core.shape import Spec, reduced, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops import return_types
-from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.extremes import selection
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.record import data_dependent
-from cleargrad.ops.reductions import add_up, check_float, dims_of, extent_of, in_float32, restore
+from cleargrad.ops.reductions import (
+    add_up,
+    average_by_dim,
+    check_float,
+    dims_of,
+    extent_of,
+    in_float32,
+    restore,
+    total_by_dim,
+)
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -83,8 +92,19 @@ def narrowed(result: np.ndarray, x: np.ndarray) -> np.ndarray:
     return result.astype(dtypes.OF_NUMPY[x.dtype].to_real().numpy, copy=False)
 
 
-spread_op = opaque("var", spec=var_spec, run=run_var, vjp=var_vjp, samples=var_samples)
-deviation_op = opaque("std", spec=var_spec, run=run_std, vjp=std_vjp, samples=var_samples)
+def var_parts(x: Tensor, *, dim: tuple, keepdim: bool, correction: float) -> Tensor:
+    away = x - average_by_dim(x, dim=dim, keepdim=True)
+    squares = away * away if x.dtype.is_floating_point else (away * away.conj()).real
+    degrees = max(extent_of(x._data.shape, dim) - correction, 0)
+    return total_by_dim(squares, dim=dim, keepdim=keepdim) / degrees
+
+
+def std_parts(x: Tensor, **attrs: Any) -> Tensor:
+    return var_parts(x, **attrs).sqrt()
+
+
+spread_op = fused("var", var_parts, spec=var_spec, run=run_var, vjp=var_vjp, samples=var_samples)
+deviation_op = fused("std", std_parts, spec=var_spec, run=run_std, vjp=std_vjp, samples=var_samples)
 
 
 def spread(
@@ -266,7 +286,7 @@ most_common = selection("mode", commonest, samples=mode_samples)
 
 
 @face(most_common, method=True, out=True)
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.Named:
     """The commonest value along a dimension, and the index of its last occurrence."""
     check_tensor("mode", input)
     axis = wrap_dim("mode", dim, input._data.ndim)

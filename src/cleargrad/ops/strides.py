@@ -109,7 +109,7 @@ def place_in(op: str, input: Tensor, size: Any, stride: Any, storage_offset: int
     return {"size": sizes, "stride": steps, "offset": offset, "x_stride": strides_of(input._data)}
 
 
-Tensor.as_strided_ = taking_place(as_strided)  # type: ignore[attr-defined]
+Tensor.as_strided_ = taking_place(as_strided)
 
 
 def run_window_copy(x: np.ndarray, *, size: tuple, stride: tuple, offset: int, x_stride: tuple) -> np.ndarray:

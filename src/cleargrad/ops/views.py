@@ -25,9 +25,8 @@ from cleargrad.core.shape import (
     wrap_dim,
     wrap_dims,
 )
-from cleargrad.core.tensor import Tensor, cell_of, new, tick, wrap
+from cleargrad.core.tensor import IN_NO_GRAD, Tensor, cell_of, new, tick, wrap
 from cleargrad.errors import error
-from cleargrad.ops.apply import IN_NO_GRAD
 from cleargrad.ops.declare import composite, face, opaque, view
 from cleargrad.ops.inplace import check_history
 from cleargrad.ops.op import NO_GRAD, Plan
@@ -104,7 +103,7 @@ copy_as_shape = opaque(
     vjp=lambda g, *, x_shape: g.reshape(x_shape),
     samples=lambda: iter([Sample(real(4, 3).T, shape=(2, 6))]),
 )
-_view_op = view_as_shape.op  # type: ignore[attr-defined]
+_view_op = view_as_shape.op
 _view_node, _view_plan = _view_op.node, _view_op.plan((True,))
 
 
@@ -302,10 +301,17 @@ def inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def run_expand(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    result = np.broadcast_to(x, shape)
-    # NumPy hands it out read-only; which writes are allowed is for ops/inplace.py to say.
-    result.flags.writeable = x.flags.writeable
-    return result
+    if not x.flags.c_contiguous or not x.size:
+        result = np.broadcast_to(x, shape)
+        # NumPy hands it out read-only; which writes are allowed is for ops/inplace.py to say.
+        result.flags.writeable = x.flags.writeable
+        return result
+    # The same by hand, since gradients of sums expand often and np.broadcast_to is slow.
+    lead = len(shape) - x.ndim
+    steps = [0] * lead + [
+        0 if have == 1 != want else step for have, want, step in zip(x.shape, shape[lead:], x.strides)
+    ]
+    return np.ndarray(shape, x.dtype, x, 0, steps)
 
 
 def expand_samples() -> Iterator[Sample]:
@@ -525,5 +531,5 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return door(input, dims=dims)
 
 
-Tensor.squeeze_ = taking_place(squeeze)  # type: ignore[attr-defined]
-Tensor.unsqueeze_ = taking_place(unsqueeze)  # type: ignore[attr-defined]
+Tensor.squeeze_ = taking_place(squeeze)
+Tensor.unsqueeze_ = taking_place(unsqueeze)

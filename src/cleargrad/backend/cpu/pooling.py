@@ -9,6 +9,7 @@ window, as in PyTorch. Next: resample.py.
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -203,7 +204,7 @@ def _plane_strides(size) -> list[int]:
     return [math.prod(size[axis + 1 :]) for axis in range(len(size))]
 
 
-def _grid_sum(rows) -> np.ndarray:
+def _grid_sum(rows) -> Any:
     """rows[0][i] + rows[1][j] + ... as an array indexed [i, j, ...]."""
     return sum(np.ix_(*rows))
 

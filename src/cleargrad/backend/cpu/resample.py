@@ -14,6 +14,7 @@ Coordinates follow PyTorch's arithmetic in its order, because a rounding decides
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def resample_axis(x, axis, indices, weights) -> np.ndarray:
     wide = widen(x)
     shape = [1] * x.ndim
     shape[axis] = len(weights)
-    total = None
+    total: Any = None
     for tap in range(indices.shape[1]):
         part = np.take(wide, indices[:, tap], axis)
         weight = weights[:, tap]

@@ -21,7 +21,10 @@ import numpy as np
 from cleargrad.backend.cpu.precision import widen
 
 # Two neighbours are added at a time as one complex number: addition works on its parts separately.
-PAIR = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+PAIR: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float32): np.dtype(np.complex64),
+    np.dtype(np.float64): np.dtype(np.complex128),
+}
 
 
 def add_at(x: np.ndarray, values: np.ndarray, indices: tuple[np.ndarray, ...], dims: tuple[int, ...]) -> None:

@@ -1,0 +1,57 @@
+"""Fused ops in half precision: their parts, recorded and replayed, round as often as their kernels do.
+
+In float32 the op matrix compares the two for every sample.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cleargrad.core import dtype as dtypes
+from cleargrad.ops.op import PARTS
+from cleargrad.ops.record import CaptureError, Recorder, replay
+from tests.ops.cases import Case, call, cases, close, numbers, tensors_in, to_ours
+from tests.ops.test_matrix import run_ours, seed
+
+FUSED = [case for case in cases() if case.op is not None and case.op.lower is PARTS]
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def recorded(case: Case, sample: Any, kind: dtypes.dtype) -> list[np.ndarray]:
+    arrays: list[np.ndarray] = []
+    with Recorder() as recorder:
+
+        def symbolic(value: Any) -> Any:
+            if isinstance(value, np.ndarray):
+                tensor = to_ours(value, kind)
+                arrays.append(tensor._data)
+                return recorder.input(tensor)
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(symbolic, value))
+            return value
+
+        outputs, _ = call(case.function, sample, symbolic)
+        graph = recorder.finish(list(tensors_in(outputs)))
+    seed()
+    return replay(graph, arrays)
+
+
+@pytest.mark.parametrize("kind", [dtypes.float16, dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("case", FUSED, ids=repr)
+def test_half(case: Case, kind: dtypes.dtype) -> None:
+    for sample in case.good():
+        try:
+            eager, _ = run_ours(case, sample, kind=kind)
+        except (RuntimeError, NotImplementedError):
+            continue  # not for half precision
+        try:
+            replayed = recorded(case, sample, kind)
+        except CaptureError:
+            continue
+        for out, again in zip(tensors_in(eager), replayed, strict=True):
+            assert again.dtype == out._data.dtype, f"{case}{sample}: {again.dtype}, eager {out.dtype}"
+            again = again.astype(np.float32) if out.dtype is dtypes.bfloat16 else again
+            close(numbers(out), again, out.dtype.name, f"{case}{sample} replayed")
