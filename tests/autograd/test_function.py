@@ -43,7 +43,7 @@ def scale_new_style(T):
 
         @staticmethod
         def backward(ctx, grad):
-            x, out = ctx.saved_tensors
+            _, out = ctx.saved_tensors
             assert ctx.label == "label"
             return grad * ctx.factor + 0 * out, None, None
 
@@ -158,7 +158,8 @@ def test_needs_input_grad_and_none():
             def backward(ctx, grad):
                 x, y = ctx.saved_tensors
                 seen.append(ctx.needs_input_grad)
-                return (grad * y if ctx.needs_input_grad[0] else None, grad * x if ctx.needs_input_grad[1] else None, None)
+                for_x, for_y, _ = ctx.needs_input_grad
+                return grad * y if for_x else None, grad * x if for_y else None, None
 
         x, y = T.tensor([1.0, 2.0], requires_grad=True), T.tensor([3.0, 4.0])
         Product.apply(x, y, 1.0).sum().backward()
@@ -339,7 +340,8 @@ def test_an_input_returned_as_it_is():
         other = ViewAs.apply(x)
         other.sum().backward()
         plain = T.ones(2)
-        return out is x, x.is_leaf, out.grad_fn.name(), other.grad_fn.name(), x.grad, Same.apply(plain).requires_grad
+        names = out.grad_fn.name(), other.grad_fn.name()
+        return out is x, x.is_leaf, *names, x.grad, Same.apply(plain).requires_grad
 
     same(run)
 

@@ -89,10 +89,13 @@ class FunctionNode(Node):
         return self.ctx.materialize_grads
 
     def pull(self, grad: Any, wanted: tuple | None = None) -> list:
-        grads = grad if self.outputs > 1 else [grad]
+        grads = list(grad) if self.outputs > 1 else [grad]
+        if self.fills_zeros and self.outputs > 1:  # the walk leaves out outputs that have no gradients at all
+            for number, part in enumerate(grads):
+                if part is None:
+                    grads[number] = wrap(np.zeros(self.shape[number], self.dtype[number]))
         result = self.function.backward(self.ctx, *grads)
-        parts = list(result) if isinstance(result, (tuple, list)) else [result]
-        return self.checked(parts)
+        return self.checked(list(result) if isinstance(result, tuple) else [result])
 
     def checked(self, parts: list) -> list:
         expected = len(self.edges)
@@ -106,7 +109,7 @@ class FunctionNode(Node):
             if part is not None and not isinstance(part, Tensor):
                 given = f"{type(part).__name__} at position {position}"
                 rule = f"{self.name()} returned {given}; expected Tensor or None"
-                raise error(TypeError, "backward", rule)
+                raise error(RuntimeError, "backward", rule)
             if edge is not None and part is not None:
                 self.check_shape(position, edge, part)
         return parts

@@ -91,8 +91,8 @@ def jvp(
         vectors = vectors_for("jvp", leaves, v)
         # The vjp is linear in its vector; its derivative with respect to that vector is the Jacobian.
         dummies = tuple(zeros(out._data.shape, out).requires_grad_(True) for out in outs)
-        pulled = derivative(outs, leaves, True, False, dummies)
-        parts = derivative(pulled, dummies, create_graph, False, vectors)
+        pulled = derivative(outs, leaves, True, strict, dummies)
+        parts = derivative(pulled, dummies, create_graph, strict, vectors)
     return packed(outs, single_out, create_graph), packed(parts, single_out, create_graph)
 
 
@@ -101,7 +101,9 @@ def vhp(
 ) -> tuple:
     """The output, and the product of the vector `v` with the Hessian."""
     with enable_grad():
-        leaves, outs, single_in, _ = evaluate("vhp", func, inputs, create_graph, strict)
+        leaves, outs, single_in, single_out = evaluate("vhp", func, inputs, create_graph, strict)
+        if not single_out:
+            raise error(RuntimeError, "vhp", "the function given to vhp should return a single tensor")
         vectors = vectors_for("vhp", leaves, v)
         first = derivative(scalar_of("vhp", outs[0]), leaves, True, strict)
         parts = derivative(first, leaves, create_graph, strict, vectors)

@@ -43,7 +43,10 @@ def gradcheck(
     try:
         check_inputs(values)
         leaves = [x for x in values if isinstance(x, Tensor) and edge_of(x) is not None]
-        for number, out in enumerate(differentiable(func(*values))):
+        outs = differentiable(func(*values))
+        if not outs:
+            check_constant(func, values, leaves, eps, atol)
+        for number, out in enumerate(outs):
             expected = numerical(lambda: differentiable(func(*values))[number], leaves, eps)  # noqa: B023
             actual = analytical(out, leaves)
             again = analytical(differentiable(func(*values))[number], leaves)
@@ -118,45 +121,70 @@ def check_inputs(values: tuple) -> None:
             )
 
 
-def differentiable(outputs: Any) -> list[Tensor]:
+def tensors(outputs: Any) -> list[Tensor]:
     items = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    return [out for out in items if isinstance(out, Tensor) and edge_of(out) is not None]
+    return [out for out in items if isinstance(out, Tensor)]
+
+
+def differentiable(outputs: Any) -> list[Tensor]:
+    return [out for out in tensors(outputs) if edge_of(out) is not None]
 
 
 def numerical(evaluate: Callable[[], Tensor], leaves: list[Tensor], eps: float) -> list[np.ndarray]:
-    """For each leaf a matrix: row = element of the leaf, column = element of the output."""
+    """For each leaf a matrix: row = number in the leaf, column = number in the output; complex ones are two."""
     matrices = []
     for leaf in leaves:
         rows = []
-        flat = leaf._data.reshape(-1) if leaf._data.flags.c_contiguous else leaf._data.flat
-        for k in range(leaf._data.size):
-            keep = flat[k]
-            flat[k] = keep + eps
-            high = evaluate()._data.astype(np.float64).ravel()
-            flat[k] = keep - eps
-            low = evaluate()._data.astype(np.float64).ravel()
-            flat[k] = keep
-            rows.append((high - low) / (2 * eps))
-        size = evaluate()._data.size
-        matrices.append(np.array(rows).reshape(leaf._data.size, size))
+        for index in np.ndindex(leaf._data.shape):
+            for step in (eps, eps * 1j) if leaf._data.dtype.kind == "c" else (eps,):
+                rows.append(difference(evaluate, leaf._data, index, step) / eps)
+        matrices.append(np.array(rows).reshape(len(rows), -1) if rows else np.zeros((0, 0)))
     return matrices
+
+
+def difference(evaluate: Callable[[], Tensor], data: np.ndarray, index: tuple, step: complex) -> np.ndarray:
+    """Half the change of the output when one element of the input moves by a step in both directions."""
+    keep = data[index]
+    data[index] = keep + step
+    high = as_reals(evaluate()._data)
+    data[index] = keep - step
+    low = as_reals(evaluate()._data)
+    data[index] = keep
+    return (high - low) / 2
+
+
+def as_reals(data: np.ndarray) -> np.ndarray:
+    """Numbers in a row, complex ones as real and imaginary part."""
+    if data.dtype.kind == "c":
+        return np.stack([data.real, data.imag], -1).astype(np.float64).ravel()
+    return data.astype(np.float64).ravel()
 
 
 def analytical(out: Tensor, leaves: list[Tensor]) -> list[np.ndarray]:
-    matrices = [np.zeros((leaf._data.size, out._data.size)) for leaf in leaves]
+    """The same matrices from backward: a complex output is asked for its real part (1), then its imaginary (1j)."""
+    columns: list[list[np.ndarray]] = [[] for _ in leaves]
     for k in range(out._data.size):
-        start = np.zeros(out._data.size, out._data.dtype)
-        start[k] = 1
-        parts = grad(out, leaves, wrap(start.reshape(out._data.shape)), retain_graph=True, allow_unused=True)
-        for matrix, part in zip(matrices, parts, strict=True):
-            if part is not None:
-                matrix[:, k] = part._data.ravel()
-    return matrices
+        for unit in (1, 1j) if out._data.dtype.kind == "c" else (1,):
+            start = np.zeros(out._data.size, out._data.dtype)
+            start[k] = unit
+            parts = grad(out, leaves, wrap(start.reshape(out._data.shape)), True, allow_unused=True)
+            for column, leaf, part in zip(columns, leaves, parts, strict=True):
+                column.append(as_reals(np.zeros_like(leaf._data) if part is None else part._data))
+    return [np.array(column).T if column else np.zeros((0, 0)) for column in columns]
+
+
+def check_constant(func: Callable, values: tuple, leaves: list[Tensor], eps: float, atol: float) -> None:
+    """Outputs that do not require gradients must not change with the inputs."""
+    for number in range(len(tensors(func(*values)))):
+        matrices = numerical(lambda: tensors(func(*values))[number], leaves, eps)  # noqa: B023
+        if any(np.abs(matrix).max(initial=0) > atol for matrix in matrices):
+            rule = f"output {number} does not require grad, so its numerical gradient is expected to be zero"
+            raise error(GradcheckError, "gradcheck", rule)
 
 
 def compare(number: int, leaves: list, actual: list, expected: list, atol: float, rtol: float) -> None:
     for position, (a, n) in enumerate(zip(actual, expected, strict=True)):
-        if not np.allclose(a, n, rtol=rtol, atol=atol, equal_nan=True):
+        if (a.size or n.size) and not np.allclose(a, n, rtol=rtol, atol=atol, equal_nan=True):
             rule = f"Jacobian mismatch for output {number} with respect to input {position}"
             raise error(GradcheckError, "gradcheck", rule, numerical=f"\n{n}", analytical=f"\n{a}")
 

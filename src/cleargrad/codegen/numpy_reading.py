@@ -96,12 +96,14 @@ def drop(x, condition, zero):
     return result
 
 
-ZERO = {kind: np.zeros((), kind) for kind in BITS}
+FLOAT32 = np.dtype(np.float32)
+ZERO32 = np.zeros((), FLOAT32)
 
 
 def rectified(x, y):
     """x where y is positive (or NaN), else 0: the gradient of relu, often enough to be one call."""
-    zero = ZERO[x.dtype] if x.dtype in BITS else x.dtype.type(0)
+    kind = x.dtype
+    zero = ZERO32 if kind is FLOAT32 else kind.type(0)
     condition = y <= zero
     if x.size > MANY or x.shape != y.shape:
         return drop(x, condition, zero)

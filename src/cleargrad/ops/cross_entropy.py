@@ -16,9 +16,9 @@ from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY, int64, uint8
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, face, fused, opaque
+from cleargrad.ops.declare import F32, face, fused
 from cleargrad.ops.loss import check_pair, chosen_reduction, reduce_values
-from cleargrad.ops.op import NO_GRAD
+from cleargrad.ops.ranges import arange
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.softmax import exponentials, log_softmax, softmax_backward, sum_along
 
@@ -257,24 +257,56 @@ def adjoint_samples() -> Iterator[Sample]:
     yield Sample(real(5), x, target, None, reduction="none", ignore_index=-100)
 
 
-def share_samples() -> Iterator[Sample]:
-    yield Sample(np.array([0, 2, 1]), real(3, low=0.5), real(3, 3), reduction="mean", ignore_index=1)
+# The same made of other ops --------------------------------------------------------------------------------
 
 
-def run_shares(
-    target: np.ndarray, weight: np.ndarray | None, x: np.ndarray, *, reduction: str, ignore_index: int
-) -> np.ndarray:
-    share = shares(weight, *read_target(x, target, ignore_index), x.dtype, reduction)
-    return np.broadcast_to(share, target.shape).copy()
+def class_numbers(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Which samples are ignored, and class numbers that may be used as indices."""
+    classes = target.long()
+    ignored = classes == ignore_index
+    return ignored, classes.masked_fill(ignored, 0)
 
 
-sample_shares = opaque(
-    "nll_shares",
-    spec=lambda target, weight, x, *, reduction, ignore_index: Spec(target._data.shape, x.dtype),
-    run=run_shares,
-    vjp=NO_GRAD,
-    samples=share_samples,
-)
+def sample_shares(target: Tensor, weight: Any, x: Tensor, *, reduction: str, ignore_index: int) -> Tensor:
+    """What each sample's loss is multiplied by: its class's weight, for a mean divided by all of them."""
+    ignored, classes = class_numbers(target, ignore_index)
+    if weight is None:
+        share = ignored.logical_not().to(x.dtype)
+    else:
+        share = weight.detach()[classes].masked_fill(ignored, 0)
+    return (share / share.sum()).masked_fill(ignored, 0) if reduction == "mean" else share
+
+
+def nll_parts(x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int) -> Tensor:
+    dim = class_dim(x._data.ndim)
+    ignored, classes = class_numbers(as_places(target, x), ignore_index)
+    share = sample_shares(target, weight, x, reduction="none", ignore_index=ignore_index)
+    own = x.gather(dim, classes.unsqueeze(dim)).squeeze(dim)
+    values = (-own).masked_fill(ignored, 0).reshape(target._data.shape) * share
+    if reduction == "none":
+        return values
+    return values.sum() / share.sum() if reduction == "mean" else values.sum()
+
+
+def as_places(values: Tensor, x: Tensor) -> Tensor:
+    """One value per sample; the one sample of a 1-d input may come as a vector."""
+    return values.reshape(()) if x._data.ndim == 1 else values
+
+
+def nll_backward_parts(
+    grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
+) -> Tensor:
+    """−share · grad at each sample's own class, zero elsewhere."""
+    rank = x._data.ndim
+    dim = class_dim(rank)
+    share = sample_shares(target, weight, x, reduction=reduction, ignore_index=ignore_index)
+    _, classes = class_numbers(as_places(target, x), ignore_index)
+    numbers = arange(x._data.shape[dim]).reshape(-1, *[1] * (rank - dim - 1))
+    others = numbers != classes.unsqueeze(dim)
+    return as_places(share * -grad, x).unsqueeze(dim).masked_fill(others, 0)
+
+
+# Adjoints --------------------------------------------------------------------------------------------------
 
 
 def nll_adjoint(
@@ -311,7 +343,7 @@ def entropy_adjoint_of_logits(
 
 def picked_loss(name: str, samples: Callable, node: str) -> Callable:
     vjp = (nll_adjoint, None, None)
-    return opaque(name, spec=loss_spec, run=run_nll, vjp=vjp, samples=samples, node=node)
+    return fused(name, nll_parts, spec=loss_spec, run=run_nll, vjp=vjp, samples=samples, node=node)
 
 
 def entropy_loss(name: str, samples: Callable, node: str) -> Callable:
@@ -337,8 +369,9 @@ nll_op = picked_loss("nll_loss", class_samples, "NllLossBackward0")
 nll_2d_op = picked_loss("nll_loss2d", op_samples, "NllLoss2DBackward0")
 cross_entropy_op = entropy_loss("cross_entropy", cross_entropy_samples, "NllLossBackward0")
 cross_entropy_2d_op = entropy_loss("cross_entropy2d", op_samples, "NllLoss2DBackward0")
-nll_backward = opaque(
+nll_backward = fused(
     "nll_loss_backward",
+    nll_backward_parts,
     spec=adjoint_spec,
     run=run_nll_adjoint,
     vjp=(

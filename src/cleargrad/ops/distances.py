@@ -15,7 +15,7 @@ from cleargrad.core.dtype import FLOAT, INTEGER, NARROW, OF_NUMPY, get_default_d
 from cleargrad.core.shape import Spec, broadcast, wrap_dim
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, composite, opaque
+from cleargrad.ops.declare import F32, composite, fused
 from cleargrad.ops.matmul import transposed
 from cleargrad.ops.norms import vector_norm_op
 from cleargrad.ops.pointwise import conj
@@ -57,8 +57,15 @@ def euclidean_vjp(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> tuple[Tenso
     )
 
 
-euclidean = opaque(
+def euclidean_parts(x1: Tensor, x2: Tensor) -> Tensor:
+    squares1 = (x1 * x1).sum(-1).unsqueeze(-1)
+    squares2 = (x2 * x2).sum(-1).unsqueeze(-2)
+    return (squares1 + squares2 - 2 * (x1 @ transposed(x2))).clamp(min=0).sqrt()
+
+
+euclidean = fused(
     "euclidean_dist",
+    euclidean_parts,
     spec=euclidean_spec,
     run=run_euclidean,
     vjp=euclidean_vjp,

@@ -19,7 +19,7 @@ from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.creation import FUNCTIONS, zeros
-from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.declare import composite, face, fused
 from cleargrad.ops.random import coin_op, memory_order
 from cleargrad.ops.samples import Fails, Sample, real
 from cleargrad.ops.views import check_tensor
@@ -214,8 +214,17 @@ def scale_for(p: float, kind: type = float) -> Any:
     return kind(0.0 if p == 1 else 1 / (1 - p))
 
 
-masked = opaque(
+def native_dropout_parts(x: Tensor, *, p: float, train: bool, stream: Any) -> tuple[Tensor, Tensor]:
+    shape = x._data.shape
+    if not train:
+        return x, x.new_ones((), dtype=dtypes.bool_).expand(shape)
+    mask = coin_op(None, parameters=(1 - p,), shape=shape, dtype=dtypes.bool_, order=None, stream=stream)
+    return x * mask * scale_for(p), mask
+
+
+masked = fused(
     "native_dropout",
+    native_dropout_parts,
     spec=lambda x, *, p, train, stream: [Spec(x._data.shape, x.dtype), Spec(x._data.shape, dtypes.bool_)],
     run=run_native_dropout,
     vjp=lambda g, out1, *, p, train: g[0] * out1 * (scale_for(p) if train else 1.0),

@@ -18,10 +18,11 @@ from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.gathering import INTEGERS, check_index
 from cleargrad.ops.op import NO_GRAD
-from cleargrad.ops.places import are_outside, sum_at
+from cleargrad.ops.places import are_outside, index_op, sum_at
+from cleargrad.ops.ranges import arange
 from cleargrad.ops.record import no_value_error
 from cleargrad.ops.samples import Conventional, Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
@@ -73,12 +74,14 @@ def embedding_vjp(
     return sum_at(g, indices, shape=weight_shape, dims=(0,))
 
 
-rows_of = opaque(
+rows_of = fused(
     "embedding",
+    lambda weight, indices, **_: index_op(weight, indices, dims=(0,)),
     spec=embedding_spec,
     run=run_embedding,
     vjp=(embedding_vjp, None),
     samples=embedding_samples,
+    rounds=False,
 )
 
 
@@ -303,8 +306,9 @@ def run_one_hot(classes: np.ndarray, *, num_classes: int) -> np.ndarray:
     return (classes[..., None] == np.arange(num_classes)).astype(np.int64)
 
 
-ones_at = opaque(
+ones_at = fused(
     "one_hot",
+    lambda classes, *, num_classes: classes.unsqueeze(-1) == arange(num_classes),
     spec=lambda classes, *, num_classes: Spec((*classes._data.shape, num_classes), dtypes.int64),
     run=run_one_hot,
     vjp=NO_GRAD,

@@ -19,7 +19,7 @@ from cleargrad.core.shape import Spec, reduced, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops import return_types
-from cleargrad.ops.declare import ANY, REAL, composite, face, opaque, reduction
+from cleargrad.ops.declare import ANY, REAL, composite, face, fused, opaque, reduction
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.reductions import dims_of, in_float32, restore
 from cleargrad.ops.samples import Fails, Sample, real, reductions, whole
@@ -156,18 +156,22 @@ def selection(
     accepts: tuple[int, ...] = REAL,
     node: str | None = None,
     join: Callable | None = None,
+    parts: Callable | None = None,
 ) -> Callable:
-    """An op that picks one element of every line along `dim`: outputs are the elements and their indices."""
+    """An op that picks one element of every line along `dim`: outputs are the elements and their indices.
+
+    `join` finds the element faster than by its index, and then `parts` say both by themselves.
+    """
     select = partial(run_selection, choose) if join is None else partial(run_extreme, join, choose)
-    return opaque(
-        name,
-        spec=lambda x, *, dim, keepdim: selection_spec(name, x, dim, keepdim, accepts),
-        run=lambda x, *, dim, keepdim: select(x, dim, keepdim),
-        vjp=place_back,
-        samples=samples,
-        outputs=2,
-        node=node,
-    )
+    rules = {
+        "spec": lambda x, *, dim, keepdim: selection_spec(name, x, dim, keepdim, accepts),
+        "run": lambda x, *, dim, keepdim: select(x, dim, keepdim),
+        "vjp": place_back,
+        "samples": samples,
+        "outputs": 2,
+        "node": node,
+    }
+    return opaque(name, **rules) if parts is None else fused(name, parts, rounds=False, **rules)
 
 
 def max_samples() -> Iterator[Sample]:
@@ -182,8 +186,29 @@ def max_samples() -> Iterator[Sample]:
     yield Fails(IndexError, real(0), 0)
 
 
-max_by_dim = selection("max", np.argmax, join=np.maximum.reduce, samples=max_samples)
-min_by_dim = selection("min", np.argmin, join=np.minimum.reduce, samples=max_samples)
+def value_and_place(value: Callable, place: Callable) -> Callable:
+    def parts(x: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+        ordered = x.byte() if x.dtype is dtypes.bool_ else x
+        dims = (dim,) if x._data.ndim else ()
+        return value(x, dim=dims, keepdim=keepdim), place()(ordered, dim, keepdim)
+
+    return parts
+
+
+max_by_dim = selection(
+    "max",
+    np.argmax,
+    join=np.maximum.reduce,
+    parts=value_and_place(largest, lambda: argmax),
+    samples=max_samples,
+)
+min_by_dim = selection(
+    "min",
+    np.argmin,
+    join=np.minimum.reduce,
+    parts=value_and_place(smallest, lambda: argmin),
+    samples=max_samples,
+)
 
 
 def max_or_min(name: str, of_all: Callable, by_dim: Callable, pairwise: str, result: type) -> Callable:

@@ -16,7 +16,7 @@ from cleargrad.core.dtype import OF_NUMPY, dtype, get_default_dtype, promote_typ
 from cleargrad.core.shape import Spec, count, wrap_dim
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.samples import Fails, Sample, real
 from cleargrad.ops.views import check_tensor, reshape, unsqueeze
 
@@ -137,8 +137,9 @@ def stack_spec(*xs: Tensor, dim: int) -> Spec:
     return Spec((*first[:dim], len(xs), *first[dim:]), common_dtype(xs))
 
 
-stack_op = opaque(
+stack_op = fused(
     "stack",
+    lambda *xs, dim: cat([x.unsqueeze(dim) for x in xs], dim),
     spec=stack_spec,
     run=run_stack,
     vjp=lambda g, *, dim: g.unbind(dim),
@@ -154,6 +155,7 @@ stack_op = opaque(
         ]
     ),
     spec_first=False,
+    rounds=False,
 )
 
 
@@ -285,8 +287,21 @@ def block_vjp(g: Tensor, *, shapes: tuple) -> list[Tensor]:
     return [g[place].reshape(shape) for shape, place in zip(shapes, block_places(shapes), strict=True)]
 
 
-block_op = opaque(
+def block_parts(*xs: Tensor, shapes: tuple) -> Tensor:
+    """Rows of zeros, a block, and zeros."""
+    width = sum(block_sizes(shape)[1] for shape in shapes)
+    rows = []
+    for x, (_, columns) in zip(xs, block_places(shapes), strict=True):
+        block, zero = x.reshape(block_sizes(x._data.shape)), x.new_zeros(())
+        height = block._data.shape[0]
+        left, right = (zero.expand(height, n) for n in (columns.start, width - columns.stop))
+        rows.append(cat([left, block, right], 1))
+    return cat(rows)
+
+
+block_op = fused(
     "block_diag",
+    block_parts,
     spec=block_spec,
     run=run_block_diag,
     vjp=block_vjp,
@@ -298,6 +313,7 @@ block_op = opaque(
             Fails(RuntimeError, real(1, 2, 3)),
         ]
     ),
+    rounds=False,
 )
 
 

@@ -17,7 +17,7 @@ from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
-from cleargrad.ops.declare import as_type, composite, face, many_door, opaque
+from cleargrad.ops.declare import as_type, composite, face, fused, many_door, opaque
 from cleargrad.ops.op import NO_GRAD, Op, node_class, register
 from cleargrad.ops.record import data_dependent
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole
@@ -121,14 +121,16 @@ def as_fill(op: str, value: Any, like: Tensor) -> Tensor:
     return value.to(like.dtype)
 
 
-fill_all = opaque(
+fill_all = fused(
     "fill",
+    lambda x, value: value.expand(x._data.shape),
     spec=lambda x, value: Spec(x._data.shape, x.dtype),
     run=lambda x, value: np.full_like(x, value),
     vjp=(lambda g: g.new_zeros(g._data.shape), lambda g: g),
     samples=lambda: iter(
         [Sample(real(3, 4), 2.5), Sample(real(3, 4), real(seed=1)), Fails(RuntimeError, real(3), real(3))]
     ),
+    rounds=False,
 )
 
 
@@ -183,8 +185,19 @@ def run_masked_collect(x: np.ndarray, mask: np.ndarray, *, shape: tuple) -> np.n
     return result
 
 
-masked_write = opaque(
+def masked_scatter_parts(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The k-th place of the mask takes the k-th element: a running count of the places is their index."""
+    shape = broadcast("masked_scatter", x._data.shape, mask._data.shape)
+    if not source._data.size:
+        return x.expand(shape)
+    mask = mask.expand(shape)
+    order = (mask.reshape(-1).cumsum(0) - 1).clamp(0, source._data.size - 1)
+    return source.reshape(-1).index_select(0, order).reshape(shape).where(mask, x)
+
+
+masked_write = fused(
     "masked_scatter",
+    masked_scatter_parts,
     spec=masked_scatter_spec,
     run=run_masked_scatter,
     vjp=(
@@ -193,6 +206,7 @@ masked_write = opaque(
         lambda g, mask, *, source_shape: masked_collect(g, mask, shape=source_shape),
     ),
     samples=masked_scatter_samples,
+    rounds=False,
 )
 # The elements a mask chooses, in order, at the front of zeros of a known shape: what masked_scatter undoes.
 masked_collect = opaque(

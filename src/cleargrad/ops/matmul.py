@@ -17,7 +17,7 @@ from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, F64, binary_door, composite, face, getframe, opaque, place_of
+from cleargrad.ops.declare import F32, F64, binary_door, composite, face, fused, getframe, opaque, place_of
 from cleargrad.ops.dimensions import swap_dims
 from cleargrad.ops.pointwise import check_alpha, conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
@@ -106,7 +106,9 @@ def run_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return multiply(x, y)
 
 
-def product(name: str, kernel: Callable, ranks: tuple[int, int] | None, vjp: tuple) -> Callable:
+def product(
+    name: str, kernel: Callable, ranks: tuple[int, int] | None, vjp: tuple, parts: Callable | None = None
+) -> Callable:
     """A product of two operands, behind the flat door: small ones are frequent."""
 
     def spec(x: Tensor, y: Tensor) -> Spec:
@@ -115,7 +117,8 @@ def product(name: str, kernel: Callable, ranks: tuple[int, int] | None, vjp: tup
         check_dtypes(name, x, y)
         return Spec(product_shape(name, x, y), OF_NUMPY[x._data.dtype])
 
-    door = opaque(name, spec=spec, run=run_product, vjp=vjp, samples=SAMPLES[name], spec_first=False)
+    rules = {"spec": spec, "run": run_product, "vjp": vjp, "samples": SAMPLES[name], "spec_first": False}
+    door = fused(name, parts, **rules) if parts else opaque(name, **rules)
     return binary_door(door.op, kernel)
 
 
@@ -152,8 +155,20 @@ MATRICES = (lambda g, y: g @ adjoint(y), lambda g, x: adjoint(x) @ g)
 # `dot` costs half of np.matmul on small matrices and is the same BLAS call.
 mm_op = product("mm", np.ndarray.dot, (2, 2), MATRICES)
 bmm_op = product("bmm", multiply, None, MATRICES)
-mv_op = product("mv", np.ndarray.dot, (2, 1), (lambda g, y: outer(g, conj(y)), lambda g, x: adjoint(x) @ g))
-dot_op = product("dot", np.ndarray.dot, (1, 1), (lambda g, y: g * conj(y), lambda g, x: g * conj(x)))
+mv_op = product(
+    "mv",
+    np.ndarray.dot,
+    (2, 1),
+    (lambda g, y: outer(g, conj(y)), lambda g, x: adjoint(x) @ g),
+    lambda x, y: mm_op(x, y.unsqueeze(-1)).squeeze(-1),
+)
+dot_op = product(
+    "dot",
+    np.ndarray.dot,
+    (1, 1),
+    (lambda g, y: g * conj(y), lambda g, x: g * conj(x)),
+    lambda x, y: (x * y).sum(),
+)
 
 
 def matmul_of_any_rank(input: Tensor, other: Tensor) -> Tensor:
@@ -266,12 +281,22 @@ def add_product(name: str, shape: Callable, samples: Callable, node: str | None 
             value += input * value.dtype.type(beta)
         return value if value.dtype == kind else value.astype(kind)
 
+    def parts(input: Tensor, x: Tensor, y: Tensor, *, beta: Any, alpha: Any) -> Tensor:
+        value = x @ y
+        if name == "addbmm":
+            value = value.sum(0)
+        if x._data.dtype.kind in "iu":
+            beta, alpha = int(beta), int(alpha)
+        value = scaled(value, alpha)
+        return value if beta == 0 else scaled(input, beta) + value
+
     vjp = (
         lambda g, *, beta: scaled(g, beta),
         lambda g, y, *, alpha, x_shape: scaled(adjoint_left(g, y, x_shape), alpha),
         lambda g, x, *, alpha: scaled(adjoint(x) @ g, alpha),
     )
-    return opaque(name, spec=spec, run=run, vjp=vjp, samples=samples, node=node)
+    # Products add up in float32 by themselves.
+    return fused(name, parts, spec=spec, run=run, vjp=vjp, samples=samples, node=node, rounds=False)
 
 
 def adjoint_left(g: Tensor, y: Tensor, x_shape: tuple[int, ...]) -> Tensor:
@@ -405,8 +430,9 @@ def rows_of(x: Tensor) -> Tensor:
     return x if len(shape) == 2 else x.reshape(count(shape[:-1]), shape[-1])
 
 
-linear_op = opaque(
+linear_op = fused(
     "linear",
+    lambda bias, x, weight: matmul_door(x, transposed(weight)) + bias,
     spec=linear_spec,
     run=run_linear,
     vjp=(
@@ -417,6 +443,7 @@ linear_op = opaque(
     samples=linear_samples,
     node="AddmmBackward0",
     spec_first=False,
+    rounds=False,
 )
 _linear = linear_op.op
 

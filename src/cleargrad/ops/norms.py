@@ -17,10 +17,10 @@ from cleargrad.core.shape import Spec, reduced, wrap_dim, wrap_dims
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
-from cleargrad.ops.declare import F32, composite, opaque
+from cleargrad.ops.declare import F32, composite, fused
 from cleargrad.ops.decompositions import eigvalsh, svdvals
 from cleargrad.ops.linear_algebra import check_matrix, definite, inv, invertible
-from cleargrad.ops.reductions import restore
+from cleargrad.ops.reductions import restore, total_by_dim
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -62,6 +62,20 @@ def power_norm(x: np.ndarray, ord: float, dim: tuple[int, ...], keepdim: bool) -
     return (size**ord).sum(dim, keepdims=keepdim) ** (1 / ord)
 
 
+def vector_norm_parts(x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Tensor:
+    if ord == 2:
+        squares = (x * x.conj()).real if x.is_complex() else x * x
+        return total_by_dim(squares, dim=dim, keepdim=keepdim).sqrt()
+    size = x.abs()
+    if ord in (inf, -inf):
+        return size.amax(dim, keepdim) if ord > 0 else size.amin(dim, keepdim)
+    if ord == 0:
+        return total_by_dim(size != 0, dim=dim, keepdim=keepdim)
+    if ord == 1:
+        return total_by_dim(size, dim=dim, keepdim=keepdim)
+    return total_by_dim(size.pow(ord), dim=dim, keepdim=keepdim).pow(1 / ord)
+
+
 def vector_norm_vjp(
     g: Tensor, x: Tensor, out: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool
 ) -> Tensor:
@@ -84,8 +98,9 @@ def vector_norm_vjp(
     return slope * (g / norm.pow(ord - 1)).masked_fill(norm == 0, 0)
 
 
-vector_norm_op = opaque(
+vector_norm_op = fused(
     "linalg_vector_norm",
+    vector_norm_parts,
     spec=vector_norm_spec,
     run=run_vector_norm,
     vjp=vector_norm_vjp,

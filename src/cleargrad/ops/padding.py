@@ -14,9 +14,10 @@ import numpy as np
 
 from cleargrad.backend.cpu.precision import widen
 from cleargrad.core.shape import Spec, as_index
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.declare import composite, face, fused
+from cleargrad.ops.joining import cat
 from cleargrad.ops.samples import Fails, Sample, real
 from cleargrad.ops.views import check_tensor
 
@@ -54,8 +55,22 @@ def negated(pads: Pads) -> Pads:
     return tuple((-before, -after) for before, after in pads)
 
 
-pad_constant = opaque(
+def pad_parts(x: Tensor, *, pads: Pads, value: Any) -> Tensor:
+    """Crops, then joins blocks of the value on both sides, one dimension after the other."""
+    for dim, (before, after) in enumerate(pads, x._data.ndim - len(pads)):
+        if before < 0 or after < 0:
+            start = max(-before, 0)
+            x = x.narrow(dim, start, x._data.shape[dim] + min(after, 0) - start)
+        if before > 0 or after > 0:
+            shape, border = x._data.shape, x.new_full((), value)
+            blocks = [border.expand(*shape[:dim], max(n, 0), *shape[dim + 1 :]) for n in (before, after)]
+            x = cat([blocks[0], x, blocks[1]], dim)
+    return x
+
+
+pad_constant = fused(
     "constant_pad_nd",
+    pad_parts,
     spec=pad_spec,
     run=run_pad_constant,
     vjp=lambda g, *, pads: pad_constant(g, pads=negated(pads), value=0.0),
@@ -70,6 +85,7 @@ pad_constant = opaque(
             Fails(RuntimeError, real(3), (-2, -2)),
         ]
     ),
+    rounds=False,
 )
 
 
@@ -162,16 +178,33 @@ def add_pad_spec(g: Tensor, *, pads: Pads, mode: str) -> Spec:
     return Spec(padded_shape(g._data.shape, negated(pads)), g.dtype)
 
 
+def read_pad_parts(x: Tensor, *, pads: Pads, mode: str) -> Tensor:
+    for dim, (before, after) in enumerate(pads, x._data.ndim - len(pads)):
+        x = x.index_select(dim, wrap(read_places(x._data.shape[dim], before, after, mode)))
+    return x
+
+
+def add_pad_parts(g: Tensor, *, pads: Pads, mode: str) -> Tensor:
+    for dim, (before, after) in reversed(list(enumerate(pads, g._data.ndim - len(pads)))):
+        shape = list(g._data.shape)
+        shape[dim] -= before + after
+        places = wrap(read_places(shape[dim], before, after, mode))
+        g = g.new_zeros(()).expand(shape).index_add(dim, places, g)
+    return g
+
+
 def read_pad_of(mode: str, name: str, count: int) -> Callable:
     """Padding of `count` dimensions in one mode; PyTorch gives each its own name."""
     size = (3, 4, 3)[:count]
-    return opaque(
+    return fused(
         f"{name}_pad{count}d",
+        read_pad_parts,
         spec=read_pad_spec,
         run=run_read_pad,
         vjp=lambda g, *, pads, mode: add_pad(g, pads=pads, mode=mode),
         samples=lambda: iter([Sample(real(2, *size), pads=((1, 2),) * count, mode=mode)]),
         node=f"{name.capitalize()}Pad{count}DBackward0",
+        rounds=False,
     )
 
 
@@ -180,8 +213,9 @@ READ_PADS = {
     for mode, name in (("reflect", "reflection"), ("replicate", "replication"), ("circular", "circular"))
     for count in (1, 2, 3)
 }
-add_pad = opaque(
+add_pad = fused(
     "pad_adjoint",
+    add_pad_parts,
     spec=add_pad_spec,
     run=run_add_pad,
     vjp=lambda c, *, pads, mode: READ_PADS[mode, len(pads)](c, pads=pads, mode=mode),

@@ -15,7 +15,7 @@ from cleargrad.backend.cpu.scatter import add_at
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import opaque
+from cleargrad.ops.declare import fused, opaque
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole
 
 # Kernels ---------------------------------------------------------------------------------------------------
@@ -115,14 +115,14 @@ def gathering_op(
             check_range(name, kind, x, indices, dims, negative)
             raise
 
-    return opaque(
-        name,
-        spec=lambda x, *indices, dims: Spec(index_shape(name, x._data.shape, indices, dims), x.dtype),
-        run=run,
-        vjp=(lambda g, *indices, x_shape, dims: sum_at(g, *indices, shape=x_shape, dims=dims),),
-        samples=samples,
-        spec_first=False,
-    )
+    rules = {
+        "spec": lambda x, *indices, dims: Spec(index_shape(name, x._data.shape, indices, dims), x.dtype),
+        "run": run,
+        "vjp": (lambda g, *indices, x_shape, dims: sum_at(g, *indices, shape=x_shape, dims=dims),),
+        "samples": samples,
+        "spec_first": False,
+    }
+    return opaque(name, **rules) if name == "index" else fused(name, index_op, rounds=False, **rules)
 
 
 def read_back(g: Tensor, *indices: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -149,19 +149,19 @@ def writing_op(
         write_places(result, values, indices, dims, accumulate)
         return result
 
-    return opaque(
-        name,
-        spec=lambda x, values, *indices, dims, accumulate: Spec(x._data.shape, x.dtype),
-        run=run,
-        vjp=(
+    rules = {
+        "spec": lambda x, values, *indices, dims, accumulate: Spec(x._data.shape, x.dtype),
+        "run": run,
+        "vjp": (
             lambda g, *indices, dims, accumulate: (
                 g if accumulate else index_put_op(g, g.new_zeros(()), *indices, dims=dims, accumulate=False)
             ),
             values_vjp,
         ),
-        samples=samples,
-        spec_first=False,
-    )
+        "samples": samples,
+        "spec_first": False,
+    }
+    return opaque(name, **rules) if name == "index_put" else fused(name, index_put_op, rounds=False, **rules)
 
 
 def index_samples() -> Iterator[Sample]:

@@ -201,7 +201,8 @@ def fresh(out: Tensor, spec: Spec, operands: tuple) -> Tensor:
     """A result of parts as a kernel would have made it: in its final dtype, with memory of its own."""
     if out.dtype is not spec.dtype:
         return out.to(spec.dtype)
-    if out._base is not None or any(out is x for x in operands):
+    shared = any(isinstance(x, Tensor) and np.may_share_memory(out._data, x._data) for x in operands)
+    if shared or any(out is x for x in operands) or not out._data.flags.c_contiguous:
         return out.clone()
     return out
 

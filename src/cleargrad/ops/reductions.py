@@ -140,8 +140,8 @@ total, total_by_dim = (
 )
 
 
-_plan = total.op.plan((True,))  # type: ignore[attr-defined]
-_node = total.op.node  # type: ignore[attr-defined]
+_plan = total.op.plan((True,))
+_node = total.op.node
 _all_dims = [{"dim": tuple(range(rank)), "keepdim": False} for rank in range(65)]  # attributes by rank
 
 

@@ -20,7 +20,8 @@ from cleargrad.core.shape import Spec, wrap_dim, wrap_dims
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops import return_types
-from cleargrad.ops.declare import F32, F64, composite, face, opaque
+from cleargrad.ops.declare import F32, F64, composite, face, fused, opaque
+from cleargrad.ops.joining import cat
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.reductions import in_float32
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole
@@ -60,14 +61,26 @@ def run_shift(x: np.ndarray, *, dim: int, steps: int, fill: float) -> np.ndarray
     return result
 
 
-shift = opaque(
+def shift_parts(x: Tensor, *, dim: int, steps: int, fill: float) -> Tensor:
+    shape, edge = x._data.shape, x.new_full((), fill)
+    if not x._data.size or not shape:
+        return edge.expand(shape)
+    edge = edge.expand(*shape[:dim], 1, *shape[dim + 1 :])
+    if steps == 1:
+        return cat([edge, x.narrow(dim, 0, shape[dim] - 1)], dim)
+    return cat([x.narrow(dim, 1, shape[dim] - 1), edge], dim)
+
+
+shift = fused(
     "shift",  # one place along a dimension: steps=1 towards the end, −1 towards the start; `fill` moves in
+    shift_parts,
     spec=same_spec,
     run=run_shift,
     vjp=lambda g, *, dim, steps: shift(g, dim=dim, steps=-steps, fill=0),
     samples=lambda: iter(
         [Sample(real(3, 4), dim=1, steps=1, fill=1), Sample(real(3, 2), dim=0, steps=-1, fill=0)]
     ),
+    rounds=False,
 )
 
 

@@ -16,7 +16,7 @@ from cleargrad.core.dtype import int64
 from cleargrad.core.shape import Spec, as_index, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, face, opaque, view
+from cleargrad.ops.declare import composite, face, fused, view
 from cleargrad.ops.joining import cat, stack
 from cleargrad.ops.samples import Fails, Sample, real
 from cleargrad.ops.views import check_tensor, index_slice
@@ -68,9 +68,12 @@ def sizes_samples() -> Iterator[Sample]:
 split_even = view("split", run_split, vjp=split_vjp, samples=split_samples)
 split_sized = view("split_with_sizes", run_split, vjp=split_vjp, samples=sizes_samples)
 # The unsafe forms promise that pieces and whole are never both written, so that they need not be views.
-unsafe_even = opaque("unsafe_split", spec=split_spec, run=run_split, vjp=split_vjp, samples=split_samples)
-unsafe_sized = opaque(
-    "unsafe_split_with_sizes", spec=split_spec, run=run_split, vjp=split_vjp, samples=sizes_samples
+unsafe_even, unsafe_sized = (
+    fused(name, safe, spec=split_spec, run=run_split, vjp=split_vjp, samples=samples, rounds=False)
+    for name, safe, samples in (
+        ("unsafe_split", split_even, split_samples),
+        ("unsafe_split_with_sizes", split_sized, sizes_samples),
+    )
 )
 
 

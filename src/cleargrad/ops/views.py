@@ -27,7 +27,7 @@ from cleargrad.core.shape import (
 )
 from cleargrad.core.tensor import IN_NO_GRAD, Tensor, cell_of, new, tick, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, face, opaque, view
+from cleargrad.ops.declare import composite, face, fused, view
 from cleargrad.ops.inplace import check_history
 from cleargrad.ops.op import NO_GRAD, Plan
 from cleargrad.ops.samples import Fails, Sample, real
@@ -96,12 +96,14 @@ view_as_shape = view(
     vjp=lambda g, *, x_shape: g.reshape(x_shape),
     samples=reshape_samples,
 )
-copy_as_shape = opaque(
+copy_as_shape = fused(
     "unsafe_view",
+    lambda x, *, shape: x.contiguous().view(shape),
     spec=lambda x, *, shape: Spec(shape, x.dtype),
     run=lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, *, x_shape: g.reshape(x_shape),
     samples=lambda: iter([Sample(real(4, 3).T, shape=(2, 6))]),
+    rounds=False,
 )
 _view_op = view_as_shape.op
 _view_node, _view_plan = _view_op.node, _view_op.plan((True,))
@@ -397,12 +399,47 @@ def run_index_adjoint(g: np.ndarray, *, shape: tuple, index: tuple) -> np.ndarra
     return result
 
 
-index_adjoint = opaque(
+def index_adjoint_parts(g: Tensor, *, shape: tuple, index: tuple) -> Tensor:
+    """Zeros around what was taken; the elements of a slice with a step are spread apart first."""
+    dim = 0
+    for position, part in enumerate(index):
+        if part is ...:
+            dim = len(shape) - sum(rest is not None for rest in index[position + 1 :])
+            continue
+        if part is None:
+            g = g.squeeze(dim)
+            continue
+        start, _, step = part.indices(shape[dim]) if isinstance(part, slice) else (part % shape[dim], 0, 1)
+        if not isinstance(part, slice):
+            g = g.unsqueeze(dim)
+        if step > 1:
+            g = padded(g.unsqueeze(dim + 1), dim + 1, 0, step - 1).flatten(dim, dim + 1)
+        g = padded(g, dim, start, shape[dim] - start - g._data.shape[dim])
+        dim += 1
+    return g
+
+
+def padded(x: Tensor, dim: int, before: int, after: int) -> Tensor:
+    """Zeros before and after along a dimension; negative numbers crop."""
+    from cleargrad.ops.padding import pad_constant
+
+    return pad_constant(x, pads=((before, after), *[(0, 0)] * (x._data.ndim - dim - 1)), value=0)
+
+
+index_adjoint = fused(
     "index_adjoint",
+    index_adjoint_parts,
     spec=lambda g, *, shape, index: Spec(shape, g.dtype),
     run=run_index_adjoint,
     vjp=lambda g, *, index: index_slice(g, index=index),
-    samples=lambda: iter([Sample(real(2, 4), shape=(3, 4), index=(slice(0, 2), ...))]),
+    samples=lambda: iter(
+        [
+            Sample(real(2, 4), shape=(3, 4), index=(slice(0, 2), ...)),
+            Sample(real(2, 1, 2), shape=(3, 5), index=(slice(1, None), None, slice(0, 4, 3), ...)),
+            Sample(real(3), shape=(4, 3), index=(-1, ...)),
+        ]
+    ),
+    rounds=False,
 )
 
 
