@@ -235,9 +235,9 @@ def test_a_chain_of_200_000_ops(without_collector):
         y = y + 0.0
     y.backward()
     assert x.grad.item() == 1.0
-    watched = weakref.ref(y.grad_fn.next_functions[0][0].extra or x)
+    watched = weakref.ref(y)
     del y
-    assert watched() is x
+    assert watched() is None
     assert gc.collect() == 0
 
 
@@ -270,7 +270,7 @@ def test_training_does_not_grow(without_collector):
     first.register_hook(lambda grad: grad * 1)
 
     def step() -> None:
-        hidden = (data @ first).tanh()
+        hidden = (data @ first).tanh() * 1
         hidden[:, 0] = 0.0
         loss = Square.apply(hidden @ second).mean()
         first.grad = second.grad = None

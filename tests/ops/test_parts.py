@@ -5,6 +5,8 @@ In float32 the op matrix compares the two for every sample.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -55,3 +57,9 @@ def test_half(case: Case, kind: dtypes.dtype) -> None:
             assert again.dtype == out._data.dtype, f"{case}{sample}: {again.dtype}, eager {out.dtype}"
             again = again.astype(np.float32) if out.dtype is dtypes.bfloat16 else again
             close(numbers(out), again, out.dtype.name, f"{case}{sample} replayed")
+
+
+def test_import_makes_no_samples() -> None:
+    """Samples are made when a test asks for them: importing the package leaves numpy.random alone."""
+    program = "import sys, cleargrad; sys.exit('numpy.random' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -133,9 +133,8 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(adaptive_avg
 
 
 def fractional_samples(spatial: int) -> Callable[[], Iterator[Sample]]:
-    image, chance = (1, 2, *(6, 5, 5)[:spatial]), real(1, 2, spatial, low=0.1, high=0.9)
-
     def samples() -> Iterator[Sample]:
+        image, chance = (1, 2, *(6, 5, 5)[:spatial]), real(1, 2, spatial, low=0.1, high=0.9)
         yield Sample(real(*image), 2, (3,) * spatial)
         yield Sample(real(*image), 2, output_ratio=(0.5,) * spatial, _random_samples=chance)
         yield Sample(real(*image[1:]), (2,) * spatial, 2)
@@ -165,13 +164,16 @@ def fractional_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         shape = (*x._data.shape[:2], *size)
         return [Spec(shape, x.dtype), Spec(shape, dtypes.int64)]
 
-    image, chance = (1, 2, *(6, 5, 5)[:spatial]), real(1, 2, spatial, low=0.1, high=0.9)
+    def door_samples() -> Iterator[Sample]:
+        image, chance = (1, 2, *(6, 5, 5)[:spatial]), real(1, 2, spatial, low=0.1, high=0.9)
+        yield Sample(real(*image), chance, kernel=(2,) * spatial, size=(2,) * spatial)
+
     door = opaque(
         name,
         spec=spec,
         run=lambda x, samples, *, kernel, size: kernels.fractional_max_pool(x, kernel, size, samples),
         vjp=(spread_winners, None),
-        samples=lambda: iter([Sample(real(*image), chance, kernel=(2,) * spatial, size=(2,) * spatial)]),
+        samples=door_samples,
         node=f"FractionalMaxPool{spatial}DBackward0",
         outputs=2,
     )

@@ -71,8 +71,12 @@ def grid_gradient(g: Tensor, x: Tensor, grid: Tensor, order: tuple[int, ...], **
 
 def read_of(spatial: int) -> Callable:
     """grid_sampler_2d or grid_sampler_3d; `order` is zero, or counts derivatives in each coordinate."""
-    attrs = {"order": (0,) * spatial, "mode": "bilinear", "padding_mode": "zeros", "align_corners": False}
-    image = real(1, 2, *(3, 4, 2)[:spatial])
+
+    def samples() -> Iterator[Sample]:
+        image, grid = real(1, 2, *(3, 4, 2)[:spatial]), points(1, *(2,) * spatial, spatial)
+        how = {"mode": "bilinear", "padding_mode": "zeros", "align_corners": False}
+        yield Sample(image, grid, order=(0,) * spatial, **how)
+
     return opaque(
         f"grid_sampler_{spatial}d",
         spec=read_spec,
@@ -86,7 +90,7 @@ def read_of(spatial: int) -> Callable:
                 g, x, grid, order, mode=mode, padding_mode=padding_mode, align_corners=align_corners
             ),
         ),
-        samples=lambda: iter([Sample(image, points(1, *(2,) * spatial, spatial), **attrs)]),
+        samples=samples,
         node=f"GridSampler{spatial}DBackward0",
     )  # fmt: skip
 

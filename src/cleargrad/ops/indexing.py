@@ -37,7 +37,7 @@ from cleargrad.ops.places import index_op, index_put_op, index_put_samples, inde
 from cleargrad.ops.record import no_value_error
 from cleargrad.ops.views import alias, check_tensor, index_new_axis, index_select_one, index_slice, link_view
 
-_select, _slice, _unsqueeze = index_select_one.op, index_slice.op, index_new_axis.op
+_select, _slice = index_select_one.op, index_slice.op
 _plan = _select.plan((True,))
 
 
@@ -51,9 +51,9 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         node, basic = _slice.node, (index, ...)
     else:
         basic, last = plain_index(index)
-        if last is FULL:
+        if last is FULL or last is None:
             return getitem_by_parts(self, index)
-        node = (_unsqueeze if last is None else _select if type(last) is int else _slice).node
+        node = (_select if type(last) is int else _slice).node
     how = gate.how or mode.how
     if how == SPECIAL:
         return getitem_by_parts(self, index)

@@ -152,9 +152,10 @@ def pooled_shape(
 def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
     """max_pool1d, max_pool2d or max_pool3d, and the same with indices."""
     name = f"max_pool{spatial}d"
-    door_sample = Sample(
-        real(2, 1, *(5, 3, 2)[:spatial]), **window(name, spatial, 2, 1, 0, dilation=1), ceil_mode=False
-    )
+
+    def samples() -> Iterator[Sample]:
+        attrs = window(name, spatial, 2, 1, 0, dilation=1)
+        yield Sample(real(2, 1, *(5, 3, 2)[:spatial]), **attrs, ceil_mode=False)
 
     def values_spec(
         x: Tensor, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
@@ -172,13 +173,11 @@ def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         spec=spec,
         run=run_max_pool,
         vjp=spread_winners,
-        samples=lambda: iter([door_sample]),
+        samples=samples,
         node=f"MaxPool{spatial}DWithIndicesBackward0",
         outputs=2,
     )
-    values_only = opaque(
-        name, spec=values_spec, run=run_max_values, vjp=NO_GRAD, samples=lambda: iter([door_sample])
-    )
+    values_only = opaque(name, spec=values_spec, run=run_max_values, vjp=NO_GRAD, samples=samples)
 
     def with_indices(
         input: Tensor,

@@ -134,7 +134,7 @@ def memory_order(data: np.ndarray) -> Order:
     return None if wide == sorted(wide) else order
 
 
-def redraws(*calls: Sample) -> Callable[[Callable], Callable]:
+def redraws(samples: Callable[[], list[Sample]]) -> Callable[[Callable], Callable]:
     """Publishes the method `name_` that fills a tensor with random numbers.
 
     The decorated function gets the tensor and PyTorch's arguments; it returns a door, the operands behind the
@@ -151,7 +151,7 @@ def redraws(*calls: Sample) -> Callable[[Callable], Callable]:
         name = choose.__name__
         write.__name__ = write.__qualname__ = name
         write.__doc__ = choose.__doc__
-        registry.FACES.append(Face(name, write, (), True, None, None, lambda: iter(calls), NO_GRAD))
+        registry.FACES.append(Face(name, write, (), True, None, None, samples, NO_GRAD))
         return write
 
     return declare
@@ -161,43 +161,50 @@ def with_parameters(door: Callable, *parameters: Any) -> tuple:
     return door, (), {"parameters": parameters}
 
 
-@redraws(Sample(real(5)), Sample(real(20), -1.0, 2.0), Fails(RuntimeError, real(5), 2.0, 1.0))
+@redraws(lambda: [Sample(real(5)), Sample(real(20), -1.0, 2.0), Fails(RuntimeError, real(5), 2.0, 1.0)])
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0) -> tuple:
     """Uniform numbers from `from_` to `to`."""
     return with_parameters(uniform_op, from_, to)
 
 
-@redraws(Sample(real(5)), Sample(real(9), 1.0, std=2.0), Fails(RuntimeError, real(5), 2.0, -1.0))
+@redraws(lambda: [Sample(real(5)), Sample(real(9), 1.0, std=2.0), Fails(RuntimeError, real(5), 2.0, -1.0)])
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0) -> tuple:
     """Normal numbers."""
     return with_parameters(normal_op, mean, std, self.is_contiguous())
 
 
-@redraws(Sample(real(5)), Sample(real(20), 0.5, 0.25), Fails(RuntimeError, real(5), 2.0, -1.0))
+@redraws(lambda: [Sample(real(5)), Sample(real(20), 0.5, 0.25), Fails(RuntimeError, real(5), 2.0, -1.0)])
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0) -> tuple:
     """Numbers whose logarithms are normal."""
     return with_parameters(log_normal_op, mean, std)
 
 
-@redraws(Sample(real(5)), Sample(real(20), 2.5), Fails(RuntimeError, real(5), -1.0))
+@redraws(lambda: [Sample(real(5)), Sample(real(20), 2.5), Fails(RuntimeError, real(5), -1.0)])
 def exponential_(self: Tensor, lambd: float = 1.0) -> tuple:
     """Numbers with the density lambd · exp(−lambd · x)."""
     return with_parameters(exponential_op, lambd)
 
 
-@redraws(Sample(real(5)), Sample(real(20), 1.0, 2.0), Fails(RuntimeError, real(5), 0.0, -1.0))
+@redraws(lambda: [Sample(real(5)), Sample(real(20), 1.0, 2.0), Fails(RuntimeError, real(5), 0.0, -1.0)])
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0) -> tuple:
     """Numbers of the Cauchy distribution."""
     return with_parameters(cauchy_op, median, sigma)
 
 
-@redraws(Sample(real(5), 0.3), Sample(whole(20), 0.1), Fails(RuntimeError, real(5), 1.5))
+@redraws(lambda: [Sample(real(5), 0.3), Sample(whole(20), 0.1), Fails(RuntimeError, real(5), 1.5)])
 def geometric_(self: Tensor, p: float) -> tuple:
     """The number of trials up to the first success of probability p."""
     return with_parameters(geometric_op, p)
 
 
-@redraws(Sample(real(5)), Sample(whole(20), 10), Sample(whole(20), -3, 9), Fails(RuntimeError, real(5), 3, 3))
+@redraws(
+    lambda: [
+        Sample(real(5)),
+        Sample(whole(20), 10),
+        Sample(whole(20), -3, 9),
+        Fails(RuntimeError, real(5), 3, 3),
+    ]
+)
 def random_(self: Tensor, *bounds: Any, to: int | None = None) -> tuple:
     """Integers: random_(to), random_(from, to), or the dtype's whole range."""
     if len(bounds) == 2:
@@ -209,10 +216,12 @@ def random_(self: Tensor, *bounds: Any, to: int | None = None) -> tuple:
 
 
 @redraws(
-    Sample(real(5)),
-    Sample(whole(20), 0.25),
-    Sample(real(5), real(5, low=0.1, high=0.9)),
-    Fails(RuntimeError, real(5), 2.0),
+    lambda: [
+        Sample(real(5)),
+        Sample(whole(20), 0.25),
+        Sample(real(5), real(5, low=0.1, high=0.9)),
+        Fails(RuntimeError, real(5), 2.0),
+    ]
 )
 def bernoulli_(self: Tensor, p: Any = 0.5) -> tuple:
     """Ones with probability p, a number or a tensor of them, and zeros."""
