@@ -1,4 +1,4 @@
-"""Shared by all tests: PyTorch, where it is installed, keeps to one thread, so that parallel workers do not fight."""
+"""Shared by all tests: PyTorch, if installed, keeps to one thread, so that parallel workers do not fight."""
 
 import importlib.util
 

@@ -5,16 +5,19 @@ Read next: __init__.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import edge_of, is_leaf
+from cleargrad.autograd.node import edge_of, geometry, is_leaf
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of
 from cleargrad.errors import error
 from cleargrad.ops.creation import factory, finish, from_numpy
+from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.record import no_value_error
+from cleargrad.ops.strides import run_window
 from cleargrad.tensor import method
 
 
@@ -45,24 +48,51 @@ def __bool__(self: Tensor) -> bool:
         raise no_value_error("bool")
     if self._data.size != 1:
         count = self._data.size
-        which = "no value" if count == 0 else "more than one value"
+        which = "no values" if count == 0 else "more than one value"
         raise error(RuntimeError, "bool", f"Boolean value of Tensor with {which} is ambiguous", tensor=self)
     return bool(self._data)
 
 
+def converted(self: Tensor, kind: Callable) -> Any:
+    """A one-element tensor as a Python number of a certain kind."""
+    if self._data.size != 1:
+        rule = "only one element tensors can be converted to Python scalars"
+        raise error(ValueError, kind.__name__, rule, tensor=self)
+    value = item(self)
+    if isinstance(value, complex) and kind is not complex:
+        if value.imag:
+            raise error(RuntimeError, kind.__name__, f"{value} has an imaginary part", fix="take .real or .abs()")
+        value = value.real
+    return kind(value)
+
+
 @method
 def __float__(self: Tensor) -> float:
-    return float(item(self))
+    return converted(self, float)
 
 
 @method
 def __int__(self: Tensor) -> int:
-    return int(item(self))
+    return converted(self, int)
 
 
 @method
 def __complex__(self: Tensor) -> complex:
-    return complex(item(self))
+    return converted(self, complex)
+
+
+@method
+def __contains__(self: Tensor, element: Any) -> bool:
+    """Whether any element equals the given one."""
+    if not isinstance(element, (Tensor, *NUMBERS)):
+        rule = f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}"
+        raise error(RuntimeError, "in", rule)
+    return bool((self == element).any())
+
+
+@method
+def __delitem__(self: Tensor, index: Any) -> None:
+    raise error(TypeError, "del", "Tensor does not support deleting items", fix="select what is to stay")
 
 
 @method
@@ -88,8 +118,16 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     data = numpy(self)
     if dtype is not None and data.dtype != dtype:
+        if copy is False:
+            raise error(ValueError, "__array__", f"a copy is needed to convert {self.dtype} to {dtype}", tensor=self)
         return data.astype(dtype)
     return data.copy() if copy else data
+
+
+@method
+def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """The result of a NumPy function on tensors, as a tensor."""
+    return from_numpy(np.asarray(array))
 
 
 Tensor.__array_priority__ = 1000
@@ -143,10 +181,23 @@ def rebuild(kind: type, data: np.ndarray, requires_grad: bool, grad: Any, extra:
 
 @method
 def __reduce_ex__(self: Tensor, protocol: int) -> tuple:
-    if not is_leaf(self):
-        rule = "only Tensors created explicitly by the user (graph leaves) can be pickled or deep-copied"
-        raise error(RuntimeError, "pickle", rule, fix="detach() the tensor first", tensor=self)
+    # What is not a leaf becomes one: a graph cannot be written down.
     return rebuild, (type(self), self._data, edge_of(self) is not None, None, dict(self.__dict__))
+
+
+def copied_memory(tensor: Tensor, memo: dict) -> np.ndarray:
+    """A copy of a tensor's memory; what shared memory before shares its copy."""
+    owner = tensor if tensor._base is None else tensor._base
+    key = id(owner._data)
+    whole = memo.get(key)
+    if whole is None:
+        whole = memo[key] = owner._data.copy(order="K")
+        memo.setdefault(id(memo), []).append(owner._data)  # so that the key is not used again
+    if tensor._base is None:
+        return whole
+    if whole.strides != owner._data.strides:
+        return tensor._data.copy(order="K")
+    return run_window(whole, **geometry(tensor))
 
 
 @method
@@ -162,7 +213,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
         )
         raise error(RuntimeError, "deepcopy", rule, fix="deep-copy tensor.detach()", tensor=self)
     grad = None if self._grad is None else deepcopy(self._grad, memo)
-    copy = rebuild(type(self), self._data.copy(order="K"), edge_of(self) is not None, grad, {})
+    copy = rebuild(type(self), copied_memory(self, memo), edge_of(self) is not None, grad, {})
     memo[id(self)] = copy
     copy.__dict__.update(deepcopy(self.__dict__, memo))
     return copy

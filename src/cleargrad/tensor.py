@@ -416,7 +416,10 @@ def swapped(door: Callable) -> Callable:
     """The reflected form of an operator: `2 - x` calls it with x first."""
 
     def reflected(self: Tensor, other: Any) -> Tensor:
-        return door(other, self)
+        try:
+            return door(other, self)
+        except TypeError:
+            return NotImplemented  # Python's turn, so that [0] * x repeats the list
 
     return reflected
 

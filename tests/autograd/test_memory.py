@@ -1,4 +1,4 @@
-"""Graphs are freed by reference counting alone, however they were made, and long ones neither overflow nor leak."""
+"""Graphs are freed by reference counting alone, however made, and long ones neither overflow nor leak."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_tensors_die_with_their_last_name(graph, without_collector):
 
 
 def test_a_leaf_whose_gradient_has_a_graph_is_the_one_cycle(without_collector):
-    """`backward(create_graph=True)` ties a leaf to its own gradient, in PyTorch too; deleting `.grad` frees it."""
+    """`backward(create_graph=True)` ties a leaf to its own gradient, as in PyTorch; deleting `.grad` frees it."""
     x, y, first = gradients_with_a_graph()
     watched = [weakref.ref(tensor) for tensor in (x, y, first)]
     x.grad = None

@@ -53,7 +53,10 @@ def test_blocks_nest_and_the_innermost_counts():
         hooks = T.autograd.graph.saved_tensors_hooks
 
         def named(name):
-            return (lambda t: seen.append(("pack", name)) or t), (lambda t: seen.append(("unpack", name)) or t)
+            def note(what):
+                return lambda t: seen.append((what, name)) or t
+
+            return note("pack"), note("unpack")
 
         x = T.tensor([1.0, 2.0], requires_grad=True)
         with hooks(*named("outer")):
@@ -71,7 +74,7 @@ def test_blocks_nest_and_the_innermost_counts():
 def test_double_backward():
     def run(T):
         x = T.tensor([1.0, 2.0], requires_grad=True)
-        with T.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy().copy(), lambda a: T.from_numpy(a)):
+        with T.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy().copy(), T.from_numpy):
             y = (x * x).exp()
         (first,) = T.autograd.grad(y.sum(), x, create_graph=True)
         (second,) = T.autograd.grad(first.sum(), x)
@@ -153,7 +156,11 @@ def test_save_on_cpu():
 
 def test_packed_values_free_the_tensor():
     x = cg.ones(3, requires_grad=True)
-    with cg.autograd.graph.saved_tensors_hooks(lambda t: np.asarray(t.detach()).astype("f2"), lambda a: cg.from_numpy(a).float()):
+
+    def pack(tensor):
+        return np.asarray(tensor.detach()).astype("f2")
+
+    with cg.autograd.graph.saved_tensors_hooks(pack, lambda a: cg.from_numpy(a).float()):
         y = x * 2
         z = y * y
     seen = weakref.ref(y)

@@ -77,7 +77,8 @@ def test_anomaly_and_saved_hooks_belong_to_their_thread():
     inside, done = threading.Event(), threading.Event()
 
     def holds() -> None:
-        with cg.autograd.detect_anomaly(), cg.autograd.graph.saved_tensors_hooks(lambda t: seen.append(1) or t, lambda t: t):
+        hooks = cg.autograd.graph.saved_tensors_hooks(lambda t: seen.append(1) or t, lambda t: t)
+        with cg.autograd.detect_anomaly(), hooks:
             inside.set()
             done.wait(10)
 

@@ -131,7 +131,7 @@ def differentiable(outputs: Any) -> list[Tensor]:
 
 
 def numerical(evaluate: Callable[[], Tensor], leaves: list[Tensor], eps: float) -> list[np.ndarray]:
-    """For each leaf a matrix: row = number in the leaf, column = number in the output; complex ones are two."""
+    """For each leaf a matrix: row = number in the leaf, column = that in the output; complex ones are two."""
     matrices = []
     for leaf in leaves:
         rows = []
@@ -161,7 +161,7 @@ def as_reals(data: np.ndarray) -> np.ndarray:
 
 
 def analytical(out: Tensor, leaves: list[Tensor]) -> list[np.ndarray]:
-    """The same matrices from backward: a complex output is asked for its real part (1), then its imaginary (1j)."""
+    """The same matrices from backward: a complex output is asked for its real (1), then imaginary part (1j)."""
     columns: list[list[np.ndarray]] = [[] for _ in leaves]
     for k in range(out._data.size):
         for unit in (1, 1j) if out._data.dtype.kind == "c" else (1,):

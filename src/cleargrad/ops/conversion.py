@@ -16,7 +16,7 @@ from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
-from cleargrad.ops.declare import as_type, composite, face, opaque
+from cleargrad.ops.declare import as_type, composite, face, fused, opaque
 from cleargrad.ops.inplace import assign
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole
 from cleargrad.ops.views import check_tensor, expand
@@ -249,13 +249,15 @@ overwrite = opaque(
     node="CopyBackwards",
 )
 
-copy = opaque(
+copy = fused(
     "copy",
+    lambda x, y: y.expand(x._data.shape),
     spec=lambda x, y: Spec(x._data.shape, x.dtype),
     run=lambda x, y: np.array(np.broadcast_to(y, x.shape), x.dtype),
     vjp=(lambda g, *, x_shape: g.new_zeros(x_shape), lambda g: g),
     samples=lambda: iter([Sample(real(3, 4), real(3, 4, seed=1))]),
     node="CopyBackwards",
+    rounds=False,
 )
 
 # Writes ----------------------------------------------------------------------------------------------------

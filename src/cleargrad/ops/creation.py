@@ -269,6 +269,9 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A tensor on the array's own memory: a write to one is seen in the other."""
     if not isinstance(ndarray, np.ndarray):
         raise error(TypeError, "from_numpy", f"expected np.ndarray (got {type(ndarray).__name__})")
+    if not ndarray.dtype.isnative:
+        rule = "given numpy array has byte order different from the native byte order"
+        raise error(ValueError, "from_numpy", rule, fix="use array.astype(array.dtype.newbyteorder('='))")
     if ndarray.dtype not in dtypes.OF_NUMPY:
         names = ", ".join(kind.name for kind in dtypes.ALL)
         rule = f"can't convert np.ndarray of type {ndarray.dtype}; the supported types are: {names}"

@@ -325,7 +325,7 @@ def entropy_adjoint_of_grad(
     g: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
 ) -> Tensor:
     """Σ over samples of share · (Σ over classes of softmax·g, less g at the target)."""
-    rules = {"reduction": reduction, "ignore_index": ignore_index}
+    rules: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index}
     dim = class_dim(x._data.ndim)
     spread = (g * x.softmax(dim)).sum(dim).reshape(target._data.shape)
     spread = spread * sample_shares(target, weight, x, **rules)
@@ -478,8 +478,8 @@ def smoothed_cross_entropy(
     everywhere = -(logs if weight is None else logs * along_classes(weight, input)).sum(dim)
     everywhere = everywhere.reshape(target._data.shape).masked_fill(target == ignore_index, 0)
     if reduction == "mean":
-        rules = {"reduction": "none", "ignore_index": ignore_index}
-        everywhere = everywhere.sum() / sample_shares(target, weight, input, **rules).sum()
+        shares = sample_shares(target, weight, input, reduction="none", ignore_index=ignore_index)
+        everywhere = everywhere.sum() / shares.sum()
     else:
         everywhere = reduce_values(everywhere, reduction)
     return (1 - smoothing) * own + smoothing / input._data.shape[dim] * everywhere

@@ -8,37 +8,32 @@
   composite    a function of other ops, with PyTorch's signature
   face         PyTorch's signature for an op whose own signature is stricter
 
-Positional parameters of `run` are operands, keyword-only ones are attributes. Read next: ops/samples.py.
+Positional parameters of `run` are operands, keyword-only ones are attributes. Read next:
+ops/flat_doors.py.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import edge_of
 from cleargrad.codegen import expr, numpy_reading
 from cleargrad.codegen.expr import parameters
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW, OF_NUMPY
-from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, broadcast, reduced
-from cleargrad.core.tensor import Tensor, new, tick, wrap
-from cleargrad.errors import PACKAGE, error, user_frame
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import error
 from cleargrad.ops import op as registry
-from cleargrad.ops.apply import NUMBERS, call, checked, label, open_door
+from cleargrad.ops.apply import NUMBERS, checked, open_door
+from cleargrad.ops.flat_doors import F32, F64, binary_door, many_door, unary_door
 from cleargrad.ops.inplace import call_inplace, inplace_form, write_out
 from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, register
 
-F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ndarray = np.ndarray
-getframe = sys._getframe
 
 # Elementwise -----------------------------------------------------------------------------------------------
 
@@ -154,168 +149,6 @@ def promoted(op: str, names: tuple[str, ...], operands: tuple) -> dtypes.dtype:
         present = ranks[rank]
         ranks[rank] = kind if present is None else dtypes.promote_types(present, kind)
     return dtypes.result_dtype(*ranks)
-
-
-class _Seen:
-    """The user code a node was last recorded from; most ops come from the same function as the one before."""
-
-    code: CodeType | None = None
-
-
-def place_of(frame: FrameType) -> tuple | None:
-    """The user's place, from the frame that called a door: usually that frame itself."""
-    code = frame.f_code
-    if code is not _Seen.code:
-        if code.co_filename.startswith(PACKAGE):
-            found = user_frame(frame)
-            return None if found is None else (found.f_code, found.f_lasti)
-        _Seen.code = code
-    return code, frame.f_lasti
-
-
-# The two doors below are written out flat: they are what every small op costs. Their common path is float32
-# or float64 tensors; everything else goes through `call`.
-
-
-def unary_door(op: Op, kernel: Callable) -> Callable:
-    kind_of_node, wants_grad = op.node, op.vjp is not NO_GRAD
-    plan = op.plan((True,)) if wants_grad else None
-    keeps_input = bool(plan and plan.keeps_operands)
-    keeps_output = bool(plan and plan.keeps_output)
-    kernel32, kernel64 = (numpy_reading.specialise(kernel, kind) for kind in (F32, F64))
-
-    def door(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        how = gate.how or mode.how
-        if how == SPECIAL or out is not None or not isinstance(input, Tensor):
-            result = call(op, (input,), {})
-            return result if out is None else write_out(out, result, op.name)
-        data = input._data
-        kind = data.dtype
-        if kind is F32:
-            value = kernel32(data)
-        elif kind is F64:
-            value = kernel64(data)
-        else:
-            return call(op, (input,), {})
-        if type(value) is not ndarray:
-            value = np.asarray(value)
-        tensor = new(Tensor)
-        tensor._data = value
-        tensor._grad = tensor._ver = tensor._base = None
-        if how and wants_grad:
-            edge = input._edge if input._base is None else edge_of(input)
-            if edge is not None:
-                tensor._edge = node = kind_of_node()
-                node.edges = (edge,)
-                node.plan = plan
-                node.shape = value.shape
-                node.dtype = kind
-                node.tick = tick()
-                if keeps_output:
-                    tensor._ver = cell = [0, 0, None]
-                    node.saved = (input if keeps_input else None, (value, cell, 0))
-                elif keeps_input:
-                    node.saved = (input,)
-                else:
-                    node.saved = ()
-                    node.place = node.attrs = node.extra = None
-                    return tensor
-                node.attrs = node.extra = None
-                node.place = place_of(getframe(1))
-                return tensor
-        tensor._edge = None
-        return tensor
-
-    return label(door, op)
-
-
-def binary_door(
-    op: Op, kernel: Callable, rank: int | None = None, otherwise: Callable | None = None
-) -> Callable:
-    """With `rank`, the kernel is for tensors of that rank alone, and `otherwise` takes the rest."""
-    kind_of_node, wants_grad = op.node, op.vjp is not NO_GRAD
-    if wants_grad:
-        plan_left, plan_right, plan_both = map(op.plan, ((True, False), (False, True), (True, True)))
-    kernel32, kernel64 = (numpy_reading.specialise(kernel, kind) for kind in (F32, F64))
-    if otherwise is None:
-        otherwise = partial(call_two, op)
-
-    def door(input: Tensor, other: Any) -> Tensor:
-        how = gate.how or mode.how
-        if how == SPECIAL or not isinstance(input, Tensor):
-            return otherwise(input, other)
-        left = input._data
-        kind = left.dtype
-        if isinstance(other, Tensor):
-            right = other._data
-            fits = right.dtype is kind
-        else:
-            right = other
-            fits = rank is None and (type(other) is float or type(other) is int)
-        try:
-            if rank is not None and (not fits or left.ndim != rank or right.ndim != rank):
-                return otherwise(input, other)
-            if kind is F32 and fits:
-                value = kernel32(left, right)
-            elif kind is F64 and fits:
-                value = kernel64(left, right)
-            else:
-                return otherwise(input, other)
-        except (ValueError, OverflowError):
-            return otherwise(input, other)
-        if type(value) is not ndarray:
-            value = np.asarray(value)
-        tensor = new(Tensor)
-        tensor._data = value
-        tensor._grad = tensor._ver = tensor._base = None
-        if how and wants_grad:
-            edge = input._edge if input._base is None else edge_of(input)
-            if right is other:
-                second = None
-            else:
-                second = other._edge if other._base is None else edge_of(other)
-            if edge is None:
-                if second is None:
-                    tensor._edge = None
-                    return tensor
-                plan = plan_right
-            else:
-                plan = plan_left if second is None else plan_both
-            tensor._edge = node = kind_of_node()
-            node.edges = (edge, second)
-            node.plan = plan
-            node.shape = value.shape
-            node.dtype = kind
-            node.tick = tick()
-            node.attrs = node.extra = None
-            keeps, keeps_operands, keeps_output, _ = plan
-            if keeps_operands or keeps_output:
-                first = input if keeps[0] else None
-                if keeps_output:
-                    tensor._ver = cell = [0, 0, None]
-                    node.saved = (first, other if keeps[1] else None, (value, cell, 0))
-                else:
-                    node.saved = (first, other if keeps[1] else None)
-                node.place = place_of(getframe(1))
-            else:
-                node.saved = ()
-                node.place = None
-            return tensor
-        tensor._edge = None
-        return tensor
-
-    return label(door, op)
-
-
-def call_two(op: Op, input: Any, other: Any) -> Tensor:
-    return call(op, (input, other), {})
-
-
-def many_door(op: Op, kernel: Callable) -> Callable:
-    def door(*operands: Any) -> Tensor:
-        return call(op, operands, {})
-
-    return label(door, op)
 
 
 # Reductions ------------------------------------------------------------------------------------------------

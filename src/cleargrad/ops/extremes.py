@@ -163,7 +163,7 @@ def selection(
     `join` finds the element faster than by its index, and then `parts` say both by themselves.
     """
     select = partial(run_selection, choose) if join is None else partial(run_extreme, join, choose)
-    rules = {
+    rules: dict[str, Any] = {
         "spec": lambda x, *, dim, keepdim: selection_spec(name, x, dim, keepdim, accepts),
         "run": lambda x, *, dim, keepdim: select(x, dim, keepdim),
         "vjp": place_back,

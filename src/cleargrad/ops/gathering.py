@@ -18,7 +18,7 @@ from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, broadcast, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, face, opaque
+from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.masking import as_fill, as_number
 from cleargrad.ops.places import are_outside, gathering_op, writing_op
 from cleargrad.ops.samples import Fails, Sample, real, whole
@@ -273,8 +273,9 @@ gather_along = opaque(
     samples=gather_samples,
     spec_first=False,
 )
-gather_adjoint = opaque(
+gather_adjoint = fused(
     "gather_adjoint",
+    lambda g, index, *, shape, dim: g.new_zeros(()).expand(shape).scatter_add(dim, index, g),
     spec=lambda g, index, *, shape, dim: Spec(shape, g.dtype),
     run=run_gather_adjoint,
     vjp=(lambda g, index, *, dim: gather_along(g, index, dim=dim), None),

@@ -17,9 +17,9 @@ import numpy as np
 from cleargrad.backend.cpu import resample as kernels
 from cleargrad.backend.cpu.precision import widen
 from cleargrad.core.shape import Spec, as_index
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import composite, opaque
+from cleargrad.ops.declare import composite, fused, opaque
 from cleargrad.ops.joining import stack
 from cleargrad.ops.pooling import check_float
 from cleargrad.ops.samples import Fails, Sample, real
@@ -222,15 +222,31 @@ def run_affine_adjoint(g, *, size, align_corners) -> np.ndarray:
     return (flat.swapaxes(1, 2) @ base.reshape(-1, len(size) + 1)).astype(g.dtype, copy=False)
 
 
-affine_points = opaque(
+def base_points(like: Tensor, size: tuple, align_corners: bool) -> Tensor:
+    """The homogeneous coordinates of a regular grid, one point per row."""
+    return wrap(kernels.affine_base_grid(size, align_corners, like._data.dtype).reshape(-1, len(size) + 1))
+
+
+def affine_parts(theta: Tensor, *, size: tuple, align_corners: bool) -> Tensor:
+    flat = base_points(theta, size, align_corners) @ theta.transpose(1, 2)
+    return flat.reshape(-1, *size, len(size))
+
+
+def affine_adjoint_parts(g: Tensor, *, size: tuple, align_corners: bool) -> Tensor:
+    return g.reshape(-1, math.prod(size), len(size)).transpose(1, 2) @ base_points(g, size, align_corners)
+
+
+affine_points = fused(
     "affine_grid_generator",
+    affine_parts,
     spec=lambda theta, *, size, align_corners: Spec((theta._data.shape[0], *size, len(size)), theta.dtype),
     run=run_affine,
     vjp=lambda g, *, size, align_corners: affine_points_adjoint(g, size=size, align_corners=align_corners),
     samples=lambda: iter([Sample(real(2, 2, 3), size=(3, 2), align_corners=False)]),
 )
-affine_points_adjoint = opaque(
+affine_points_adjoint = fused(
     "affine_grid_generator_adjoint",
+    affine_adjoint_parts,
     spec=lambda g, *, size, align_corners: Spec((g._data.shape[0], len(size), len(size) + 1), g.dtype),
     run=run_affine_adjoint,
     vjp=lambda c, *, size, align_corners: affine_points(c, size=size, align_corners=align_corners),

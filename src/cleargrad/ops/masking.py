@@ -17,7 +17,8 @@ from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
-from cleargrad.ops.declare import as_type, composite, face, fused, many_door, opaque
+from cleargrad.ops.declare import as_type, composite, face, fused, opaque
+from cleargrad.ops.flat_doors import many_door
 from cleargrad.ops.op import NO_GRAD, Op, node_class, register
 from cleargrad.ops.record import data_dependent
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole

@@ -17,8 +17,9 @@ from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, F64, binary_door, composite, face, fused, getframe, opaque, place_of
+from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.dimensions import swap_dims
+from cleargrad.ops.flat_doors import F32, F64, binary_door, getframe, place_of
 from cleargrad.ops.pointwise import check_alpha, conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor, link_view
@@ -117,7 +118,8 @@ def product(
         check_dtypes(name, x, y)
         return Spec(product_shape(name, x, y), OF_NUMPY[x._data.dtype])
 
-    rules = {"spec": spec, "run": run_product, "vjp": vjp, "samples": SAMPLES[name], "spec_first": False}
+    rules: dict[str, Any] = {"spec": spec, "run": run_product, "vjp": vjp, "samples": SAMPLES[name]}
+    rules["spec_first"] = False
     door = fused(name, parts, **rules) if parts else opaque(name, **rules)
     return binary_door(door.op, kernel)
 

@@ -7,6 +7,7 @@ dimensions are replaced in place, scattered ones move to the front. Read next: o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +116,7 @@ def gathering_op(
             check_range(name, kind, x, indices, dims, negative)
             raise
 
-    rules = {
+    rules: dict[str, Any] = {
         "spec": lambda x, *indices, dims: Spec(index_shape(name, x._data.shape, indices, dims), x.dtype),
         "run": run,
         "vjp": (lambda g, *indices, x_shape, dims: sum_at(g, *indices, shape=x_shape, dims=dims),),
@@ -149,7 +150,7 @@ def writing_op(
         write_places(result, values, indices, dims, accumulate)
         return result
 
-    rules = {
+    rules: dict[str, Any] = {
         "spec": lambda x, values, *indices, dims, accumulate: Spec(x._data.shape, x.dtype),
         "run": run,
         "vjp": (
@@ -185,8 +186,11 @@ def index_put_samples() -> Iterator[Sample]:
 
 index_op = gathering_op("index", index_samples)
 index_put_op = writing_op("index_put", index_put_samples)
-sum_at = opaque(
+sum_at = fused(
     "sum_at",
+    lambda g, *indices, shape, dims: index_put_op(
+        g.new_zeros(()).expand(shape), g, *indices, dims=dims, accumulate=True
+    ),
     spec=lambda g, *indices, shape, dims: Spec(shape, g.dtype),
     run=run_sum_at,
     vjp=(lambda g, *indices, dims: index_op(g, *indices, dims=dims),),

@@ -22,7 +22,7 @@ from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.convolution import per_dimension
-from cleargrad.ops.declare import composite, opaque
+from cleargrad.ops.declare import composite, fused, opaque
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
@@ -88,15 +88,24 @@ def run_unpool(x: np.ndarray, indices: np.ndarray, *, size: tuple[int, ...]) -> 
     return kernels.place_plane(x, indices, size)
 
 
-gather_plane = opaque(
+def scatter_plane_parts(x: Tensor, indices: Tensor, *, size: tuple[int, ...]) -> Tensor:
+    lead = x._data.shape[:2]
+    planes = x.new_zeros(()).expand(*lead, math.prod(size))
+    return planes.scatter_add(2, indices.flatten(2), x.flatten(2)).reshape(*lead, *size)
+
+
+gather_plane = fused(
     "gather_plane",
+    lambda x, indices: x.flatten(2).gather(2, indices.flatten(2)).reshape(indices._data.shape),
     spec=lambda x, indices: Spec(indices._data.shape, x.dtype),
     run=lambda x, indices: kernels.gather_plane(x, indices),
     vjp=(lambda g, indices, *, x_shape: scatter_plane(g, indices, size=x_shape[2:]), None),
     samples=lambda: iter([Sample(real(2, 2, 3, 3), whole(2, 2, 4, high=9))]),
+    rounds=False,
 )
-scatter_plane = opaque(
+scatter_plane = fused(
     "scatter_plane",
+    scatter_plane_parts,
     spec=planes_spec,
     run=lambda x, indices, *, size: kernels.scatter_plane(x, indices, size),
     vjp=(lambda g, indices: gather_plane(g, indices), None),

@@ -18,7 +18,7 @@ from cleargrad.core.shape import Spec, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
-from cleargrad.ops.declare import face, opaque
+from cleargrad.ops.declare import face, fused, opaque
 from cleargrad.ops.gathering import as_line, check_index, check_places, check_rows, gather
 from cleargrad.ops.masking import as_number
 from cleargrad.ops.samples import Fails, Sample, real, whole
@@ -131,14 +131,18 @@ scatter_src = opaque(
     samples=scatter_samples,
     spec_first=False,
 )
-scatter_value = opaque(
+scatter_value = fused(
     "scatter_value",
+    lambda x, index, value, *, dim: scatter_src(
+        x, index, x.new_full((), value).expand(index._data.shape), dim=dim
+    ),
     spec=lambda x, index, value, *, dim: Spec(x._data.shape, x.dtype),
     run=lambda x, index, value, *, dim: run_scatter(x, index, value, dim=dim),
     vjp=(erase, None, None),
     samples=value_samples,
     node="ScatterBackward1",
     spec_first=False,
+    rounds=False,
 )
 scatter_sum = opaque(
     "scatter_add",

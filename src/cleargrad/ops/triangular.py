@@ -17,7 +17,7 @@ from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import LinAlgError, error
 from cleargrad.ops import return_types
-from cleargrad.ops.declare import composite, opaque
+from cleargrad.ops.declare import composite, fused, opaque
 from cleargrad.ops.joining import cat
 from cleargrad.ops.linear_algebra import (
     check_matrix,
@@ -221,8 +221,15 @@ def cholesky_solve_vjp(g: Tensor, L: Tensor, out: Tensor, *, upper: bool) -> tup
     return gB, L @ both if upper else both @ L
 
 
-cholesky_solve_op = opaque(
+def cholesky_solve_parts(B: Tensor, L: Tensor, *, upper: bool) -> Tensor:
+    lower, higher = (adjoint(L), L) if upper else (L, adjoint(L))
+    Y = triangular_op(lower, B, upper=False, unitriangular=False)
+    return triangular_op(higher, Y, upper=True, unitriangular=False)
+
+
+cholesky_solve_op = fused(
     "cholesky_solve",
+    cholesky_solve_parts,
     spec=lambda B, L, *, upper: triangular_spec(L, B, upper=upper, unitriangular=False),
     run=run_cholesky_solve,
     vjp=cholesky_solve_vjp,
