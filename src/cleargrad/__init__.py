@@ -28,9 +28,11 @@ from cleargrad.core.dtype import (
     set_default_dtype,
     uint8,
 )
+from cleargrad.core.memory import keep_freed_memory as _keep_freed_memory
 from cleargrad.core.shape import Size
 from cleargrad.core.tensor import Tensor
 
+_keep_freed_memory()
 # PyTorch never warns about overflow or division by zero; NumPy's warnings inside our ops say nothing new.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"cleargrad\.")
 

@@ -28,7 +28,8 @@ def for_cases(keep: Any) -> Any:
 
 
 every_case = for_cases(lambda case: True)
-with_reference = for_cases(lambda case: case.reference is not None)  # the rest are internal, as adjoint kernels
+# The cases without a reference are internal: adjoint kernels, say.
+with_reference = for_cases(lambda case: case.reference is not None)
 with_gradient = for_cases(lambda case: case.differentiable)
 with_inplace = for_cases(lambda case: case.inplace is not None)
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -161,7 +161,7 @@ def as_reals(data: np.ndarray) -> np.ndarray:
 
 
 def analytical(out: Tensor, leaves: list[Tensor]) -> list[np.ndarray]:
-    """The same matrices from backward: a complex output is asked for its real (1), then imaginary part (1j)."""
+    """The same matrices from backward: of a complex output the real part (1), then the imaginary (1j)."""
     columns: list[list[np.ndarray]] = [[] for _ in leaves]
     for k in range(out._data.size):
         for unit in (1, 1j) if out._data.dtype.kind == "c" else (1,):

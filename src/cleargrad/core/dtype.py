@@ -142,8 +142,8 @@ def result_dtype(dimensioned: dtype | None, zero_dim: dtype | None, number: dtyp
         if result is None:
             result = kind
         elif kind.category > result.category:
-            # A complex number beside a float64 tensor keeps the tensor's precision.
-            result = promote_types(kind, result) if kind.is_complex else kind
+            # A complex number beside a floating-point tensor takes the tensor's precision.
+            result = result.to_complex() if kind.is_complex and result.is_floating_point else kind
     assert result is not None
     return result
 

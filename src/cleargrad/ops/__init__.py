@@ -31,6 +31,7 @@ FILES = (
     "scattering",
     "joining",
     "rearranging",
+    "grids",
     "functional_views",
     "reductions",
     "extremes",

@@ -1,4 +1,4 @@
-"""Norms whose weights belong to channels: batch, instance and group norm; and the norms made of other ops.
+"""Norms whose weights belong to channels: batch, instance and group norm.
 
 `groups` says what shares a mean and a variance: None, all samples of a channel (batch norm); a number, groups
 of neighbouring channels in each sample (group norm). Instance norm is batch norm of a batch folded into its
@@ -15,7 +15,6 @@ import numpy as np
 
 from cleargrad.autograd.modes import no_grad
 from cleargrad.backend.cpu import normalization as kernels
-from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, count
 from cleargrad.core.tensor import Tensor
@@ -482,54 +481,3 @@ def native_group_norm(
     variance = ((values - mean.unsqueeze(-1)) ** 2).mean(-1)
     kind = input.dtype if weight is None else weight.dtype
     return out, mean.to(kind), (variance + eps).rsqrt().to(kind)
-
-
-# Made of other ops -----------------------------------------------------------------------------------------
-
-
-def local_response_norm_samples() -> Iterator[Sample]:
-    yield Sample(real(2, 5, 3), 3)
-    yield Sample(real(2, 4, 2, 2), 2, alpha=0.5, beta=0.5, k=2.0)
-    yield Sample(real(0, 4, 3), 2)
-    yield Fails(ValueError, real(2, 3), 2)
-
-
-@composite(local_response_norm_samples, spaces=("nn.functional",))
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
-    """x / (k + alpha · mean of x² over `size` neighbouring channels) ** beta."""
-    check_tensor("local_response_norm", input)
-    rank = input._data.ndim
-    if rank < 3:
-        rule = f"Expected 3D or higher dimensionality input (got {rank} dimensions)"
-        raise error(ValueError, "local_response_norm", rule)
-    if not input._data.size:
-        return input
-    from cleargrad.ops.padding import pad
-
-    channels = input._data.shape[1]
-    squares = pad(input * input, (*[0, 0] * (rank - 2), size // 2, (size - 1) // 2))
-    total = squares.narrow(1, 0, channels)
-    for offset in range(1, size):
-        total = total + squares.narrow(1, offset, channels)
-    mean = total / size if input.dtype.category == dtypes.FLOAT else total // size
-    return input / (mean * alpha + k).pow(beta)
-
-
-def normalize_samples() -> Iterator[Sample]:
-    yield Sample(real(3, 4))
-    yield Sample(real(3, 4), 1.0, 0)
-    yield Sample(real(2, 3, 4), p=3.0, dim=-1, eps=0.1)
-    yield Sample(real(2, 3, 4), dim=(1, 2))
-    yield Fails(IndexError, real(3))
-    yield Fails(RuntimeError, whole(3, 4))
-
-
-@composite(normalize_samples, spaces=("nn.functional",), out=True)
-def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
-    """x / max(‖x‖ₚ, eps) over a dimension."""
-    check_tensor("normalize", input)
-    if input.dtype.category < dtypes.FLOAT:
-        raise error(RuntimeError, "normalize", "expected a floating point or complex tensor", input=input)
-    return input / input.norm(p, dim, keepdim=True).clamp_min(eps)

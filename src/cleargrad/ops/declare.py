@@ -29,8 +29,8 @@ from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops import op as registry
 from cleargrad.ops.apply import NUMBERS, checked, open_door
-from cleargrad.ops.flat_doors import F32, F64, binary_door, many_door, unary_door
-from cleargrad.ops.inplace import call_inplace, inplace_form, write_out
+from cleargrad.ops.flat_doors import F32, F64, binary_door, many_door, unary_door, writing_door
+from cleargrad.ops.inplace import inplace_form, write_out
 from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, register
 
 ndarray = np.ndarray
@@ -78,10 +78,7 @@ def elementwise(
         make = many_door  # the flat doors know floats only
     door = make(the_op, kernel)
 
-    def write(self: Tensor, *others: Any) -> Tensor:
-        return call_inplace(the_op, (self, *others), {})
-
-    door.inplace = write
+    write = door.inplace = writing_door(the_op, kernel)
     if public:
         published = door if make is unary_door else with_out(door, name)
         for public_name in (name, *aliases):
@@ -101,7 +98,7 @@ def _elementwise_rules(
         if check is not None:
             check(*operands)
         if common.category not in accepts:
-            raise error(RuntimeError, name, f"not implemented for {common}", **dict(zip(names, operands)))
+            raise error(NotImplementedError, name, f"not implemented for {common}", **dict(zip(names, operands)))
         if result == "float" and common.category < dtypes.FLOAT:
             common = dtypes.get_default_dtype()
         if result == "bool":
@@ -184,7 +181,7 @@ def reduction(
 
     def final(kind: dtypes.dtype) -> dtypes.dtype:
         if kind.category not in accepts:
-            raise error(RuntimeError, name, f"not implemented for {kind}")
+            raise error(NotImplementedError, name, f"not implemented for {kind}")
         if result == "bool":
             return dtypes.bool_ if kind is not dtypes.uint8 else kind
         return dtypes.int64 if result == "sum" and kind.category < dtypes.FLOAT else kind
@@ -314,12 +311,15 @@ def composite(
     spaces: tuple[str, ...] = ("",),
     aliases: tuple[str, ...] = (),
     method: bool = False,
-    inplace: bool = False,
+    inplace: bool | Callable = False,
     out: bool = False,
     vjp: Any = PARTS,
     reference: Callable | None = None,
 ) -> Callable[[Callable], Callable]:
-    """A function of other ops, published under PyTorch's name; its gradient comes from its parts."""
+    """A function of other ops, published under PyTorch's name; its gradient comes from its parts.
+
+    `inplace=True` makes `name_` by computing and then assigning; a function says how to write directly.
+    """
 
     def declare(function: Callable) -> Callable:
         return publish(
@@ -335,7 +335,7 @@ def face(
     spaces: tuple[str, ...] = ("",),
     aliases: tuple[str, ...] = (),
     method: bool = False,
-    inplace: bool = False,
+    inplace: bool | Callable = False,
     out: bool = False,
     reference: Callable | None = None,
 ) -> Callable[[Callable], Callable]:
@@ -358,14 +358,16 @@ def publish(
     spaces: tuple[str, ...],
     aliases: tuple[str, ...],
     method: bool,
-    inplace: bool,
+    inplace: bool | Callable,
     out: bool,
     reference: Callable | None,
 ) -> Callable:
     name = function.__name__.rstrip("_") if not function.__name__.startswith("_") else function.__name__
     published = with_out(function, name) if out else function
     for public_name in (name, *aliases):
-        writer = inplace_form(function, public_name + "_") if inplace else None
+        writer = inplace if callable(inplace) else None
+        if inplace is True:
+            writer = inplace_form(function, public_name + "_")
         registry.FACES.append(
             Face(public_name, published, spaces, method, writer, the_op, samples, vjp, out, reference)
         )

@@ -20,7 +20,7 @@ from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.tensor import Tensor, new, tick
 from cleargrad.errors import PACKAGE, user_frame
 from cleargrad.ops.apply import call, label
-from cleargrad.ops.inplace import write_out
+from cleargrad.ops.inplace import call_inplace, check_memory, write_out
 from cleargrad.ops.op import NO_GRAD, Op
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -188,3 +188,29 @@ def many_door(op: Op, kernel: Callable) -> Callable:
         return call(op, operands, {})
 
     return label(door, op)
+
+
+def writing_door(op: Op, kernel: Callable) -> Callable:
+    """The in-place form. Without gradients, as in an optimizer, a ufunc writes straight into the target."""
+    is_ufunc, name = isinstance(kernel, np.ufunc), op.name + "_"
+
+    def write(self: Tensor, *others: Any) -> Tensor:
+        if is_ufunc and (gate.how or mode.how) == 0 and isinstance(self, Tensor):
+            data = self._data
+            kind = data.dtype
+            arrays = [other._data if isinstance(other, Tensor) else other for other in others]
+            if (kind is F32 or kind is F64) and all(fits(array, kind) for array in arrays):
+                check_memory(self, name)
+                try:
+                    kernel(data, *arrays, out=data)
+                except (ValueError, TypeError):  # nothing is written yet when shapes do not fit
+                    return call_inplace(op, (self, *others), {})
+                self.bump()
+                return self
+        return call_inplace(op, (self, *others), {})
+
+    return write
+
+
+def fits(array: Any, kind: np.dtype) -> bool:
+    return array.dtype is kind if type(array) is ndarray else type(array) is float or type(array) is int

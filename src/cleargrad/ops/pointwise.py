@@ -101,13 +101,21 @@ def scaled(op: str, input: Any, other: Any, alpha: Any) -> Any:
     return other * alpha
 
 
-@composite(scaled_samples, method=True, inplace=True, out=True)
+def add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    return add_op.inplace(self, scaled("add_", self, other, alpha))  # type: ignore[attr-defined]
+
+
+def sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    return sub_op.inplace(self, scaled("sub_", self, other, alpha))  # type: ignore[attr-defined]
+
+
+@composite(scaled_samples, method=True, inplace=add_, out=True)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """input + alpha · other."""
     return add_op(input, scaled("add", input, other, alpha))
 
 
-@composite(scaled_samples, method=True, inplace=True, out=True, aliases=("subtract",))
+@composite(scaled_samples, method=True, inplace=sub_, out=True, aliases=("subtract",))
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """input − alpha · other."""
     return sub_op(input, scaled("sub", input, other, alpha))
@@ -137,26 +145,40 @@ def fused_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, real(3), real(2), real(4, low=0.5, high=2.0))
 
 
-@composite(fused_samples, method=True, inplace=True, out=True)
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value · tensor1 · tensor2; beside integers, value is cut to one."""
+def scaled_product(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> Tensor:
+    """value · tensor1 · tensor2; beside integers, value is cut to one."""
     if max(map(category_of, (input, tensor1, tensor2))) <= dtypes.INTEGER:
         value = int(value)
-    if value != 1:
-        tensor1 = tensor1 * value
-    return add_op(input, tensor1 * tensor2)
+    return (tensor1 if value == 1 else tensor1 * value) * tensor2
 
 
-@composite(fused_samples, method=True, inplace=True, out=True)
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value · tensor1 / tensor2."""
+def scaled_quotient(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> Tensor:
+    """value · tensor1 / tensor2."""
     if max(category_of(tensor1), category_of(tensor2)) <= dtypes.INTEGER:
         rule = "integer division with addcdiv is not supported"
         fix = "convert an operand to a floating type, or use addcmul with the rounded quotient"
         raise error(RuntimeError, "addcdiv", rule, tensor1=tensor1, tensor2=tensor2, fix=fix)
-    if value != 1:
-        tensor1 = tensor1 * value
-    return add_op(input, tensor1 / tensor2)
+    return (tensor1 if value == 1 else tensor1 * value) / tensor2
+
+
+def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    return add_op.inplace(self, scaled_product(self, tensor1, tensor2, value))  # type: ignore[attr-defined]
+
+
+def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    return add_op.inplace(self, scaled_quotient(self, tensor1, tensor2, value))  # type: ignore[attr-defined]
+
+
+@composite(fused_samples, method=True, inplace=addcmul_, out=True)
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 · tensor2; beside integers, value is cut to one."""
+    return add_op(input, scaled_product(input, tensor1, tensor2, value))
+
+
+@composite(fused_samples, method=True, inplace=addcdiv_, out=True)
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    """input + value · tensor1 / tensor2."""
+    return add_op(input, scaled_quotient(input, tensor1, tensor2, value))
 
 
 # Division --------------------------------------------------------------------------------------------------
@@ -217,17 +239,22 @@ def div_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, whole(3), 0, rounding_mode="trunc")
 
 
-@composite(div_samples, method=True, inplace=True, out=True, aliases=("divide",))
+def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    return dividing_door(rounding_mode).inplace(self, other)  # type: ignore[attr-defined]
+
+
+@composite(div_samples, method=True, inplace=div_, out=True, aliases=("divide",))
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; rounded towards minus infinity ("floor") or zero ("trunc") when asked."""
-    if rounding_mode is None:
-        return true_divide(input, other)
-    if rounding_mode == "floor":
-        return divide_floor(input, other)
-    if rounding_mode == "trunc":
-        return divide_trunc(input, other)
-    rule = f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
-    raise error(RuntimeError, "div", rule)
+    return dividing_door(rounding_mode)(input, other)
+
+
+def dividing_door(rounding_mode: str | None) -> Callable:
+    doors = {None: true_divide, "floor": divide_floor, "trunc": divide_trunc}
+    if rounding_mode not in doors:
+        rule = f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
+        raise error(RuntimeError, "div", rule)
+    return doors[rounding_mode]
 
 
 @face(true_divide, method=True, inplace=True, out=True)

@@ -1,0 +1,611 @@
+"""Random programs for tests/test_fuzz.py: lines of Python that run with `T` as PyTorch or as cleargrad.
+
+A seed comes in; a generator of lines goes out. Each line is drawn while PyTorch runs the program, so that most of
+them fit the shapes and dtypes that exist by then; some do not, and must fail alike. Read next: tests/test_fuzz.py.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+SHAPES = [(), (1,), (3,), (4,), (0,), (2, 3), (3, 1), (1, 3), (4, 4), (2, 0), (2, 3, 4), (2, 1, 3), (3, 2, 2)]
+DTYPES = ["float32", "float32", "float64", "float64", "float64", "int64", "bool"]
+NAME = re.compile(r"\bt\d+\b")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A tensor that a program starts with."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    needs_grad: bool
+    seed: int
+
+    def values(self, variant: int = 0) -> np.ndarray:
+        """Small multiples of a quarter: sums and products are exact, so that ties are ties in both libraries."""
+        numbers = np.random.default_rng([self.seed, variant]).integers(-8, 9, self.shape)
+        if self.dtype == "bool":
+            return np.asarray(numbers > 0)
+        if self.dtype == "int64":
+            return np.asarray(numbers // 2, np.int64)
+        return np.asarray(numbers / 4, self.dtype)
+
+    def __str__(self) -> str:
+        made = f"{self.name} = T.tensor({self.values().tolist()}, dtype=T.{self.dtype}).reshape({self.shape})"
+        return made + (".requires_grad_()" if self.needs_grad else "")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One statement; `target` is the name it binds, or None."""
+
+    source: str
+    target: str | None = None
+    grad: bool = True
+    kind: str = "value"  # or view, write, backward
+    needs_values: bool = False  # its result's shape depends on values, so it cannot be recorded
+
+    def uses(self) -> set[str]:
+        return set(NAME.findall(self.source))
+
+    def __str__(self) -> str:
+        text = self.source if self.target is None else f"{self.target} = {self.source}"
+        return text if self.grad else f"with T.no_grad(): {text}"
+
+
+class Named:
+    """A tensor and the name it has in the program; in an f-string it is the name."""
+
+    def __init__(self, name: str, tensor: torch.Tensor):
+        self.name = name
+        self.tensor = tensor
+        self.shape = tuple(tensor.shape)
+        self.ndim = tensor.ndim
+        self.dtype = str(tensor.dtype).removeprefix("torch.")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Nothing(Exception):
+    """No tensor suits what was to be drawn."""
+
+
+class Draw:
+    """Choices for the next line, from the tensors that exist."""
+
+    def __init__(self, rng: random.Random, tensors: dict[str, torch.Tensor]):
+        self.rng = rng
+        self.all = [Named(name, tensor) for name, tensor in tensors.items()]
+        self.choice = rng.choice
+        self.int = rng.randint
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def tensor(self, dims: int = 0, floating: bool = False, keep: Callable = lambda x: True) -> Named:
+        suits = [x for x in self.all if x.ndim >= dims and keep(x)]
+        if floating and self.chance(0.97):
+            suits = [x for x in suits if x.dtype.startswith("float")]
+        if not suits:
+            raise Nothing
+        # The newest tensors more often, so that programs become deep.
+        return self.choice(suits[-6:] if self.chance(0.5) else suits)
+
+    def like(self, x: Named, exact: bool = False) -> Named:
+        """A tensor that broadcasts with another, as a rule."""
+        if self.chance(0.03):
+            return self.tensor()
+        fits = (lambda y: y.shape == x.shape) if exact else (lambda y: broadcasts(x.shape, y.shape))
+        return self.tensor(keep=fits)
+
+    def other(self, x: Named) -> Any:
+        """The second operand of arithmetic: a tensor or a number."""
+        return self.like(x) if self.chance(0.65) else self.number()
+
+    def source_for(self, x: Named) -> Any:
+        """What can be written into a tensor: something that broadcasts to it, of a dtype that fits."""
+        if self.chance(0.35):
+            return self.number()
+        rank = ["bool", "int64", "float32", "float64"].index
+        wild = self.chance(0.1)
+        return self.tensor(
+            keep=lambda y: (
+                broadcasts_to(y.shape, x.shape)
+                and (wild or rank(y.dtype) <= rank(x.dtype) or (rank(x.dtype) >= 2 and rank(y.dtype) >= 2))
+            )
+        )
+
+    def number(self) -> Any:
+        return self.choice([0, 1, 2, -1, 3, 0.5, -1.5, 2.0, 0.25, True])
+
+    def dim(self, x: Named) -> int:
+        if self.chance(0.01):
+            return x.ndim + 1
+        return self.int(-max(x.ndim, 1), max(x.ndim, 1) - 1)
+
+    def extent(self, x: Named, dim: int) -> int:
+        return x.shape[dim] if -x.ndim <= dim < x.ndim else 1
+
+    def slice(self, n: int) -> str:
+        start = self.choice(["", "", str(self.int(-n - 1, n + 1))])
+        stop = self.choice(["", "", str(self.int(-n - 1, n + 1))])
+        step = self.choice(["", "", "", ":2", ":3"])
+        return f"{start}:{stop}{step}"
+
+    def index(self, x: Named, arrays: bool = False) -> str:
+        """What stands between the brackets."""
+        items: list[str] = []
+        for n in x.shape[: self.int(1, max(x.ndim, 1))]:
+            pick = self.rng.random()
+            if pick < 0.4 and n:
+                items.append(str(self.int(-n, n - 1)))
+            elif arrays and pick < 0.6 and n:
+                items.append(f"T.tensor({[self.int(-n, n - 1) for _ in range(self.choice([1, 2, 2, 3]))]})")
+            else:
+                items.append(self.slice(n))
+        if self.chance(0.15):
+            items.insert(self.int(0, len(items)), "None")
+        if self.chance(0.15):
+            items.append("...")
+        if self.chance(0.01):
+            items.append("99")
+        return ", ".join(items) if x.ndim or "None" in items else "..."
+
+    def permutation(self, x: Named) -> list[int]:
+        return self.rng.sample(range(x.ndim), x.ndim)
+
+    def integers(self, shape: tuple[int, ...], bound: int) -> str:
+        """An index tensor with entries below a bound."""
+        count = int(np.prod(shape))
+        values = [self.int(0, bound - 1) for _ in range(count)]
+        return f"T.tensor({values}, dtype=T.int64).reshape({shape})"
+
+    def mask(self, shape: tuple[int, ...]) -> str:
+        values = [self.chance(0.5) for _ in range(int(np.prod(shape)))]
+        return f"T.tensor({values}, dtype=T.bool).reshape({shape})"
+
+    def reshaped(self, x: Named) -> tuple[int, ...]:
+        """Another shape for the same number of elements."""
+        count = x.tensor.numel()
+        options = [(count,), (-1,), (1, count), (count, 1), x.shape + (1,)]
+        options += [(k, count // k) for k in (2, 3, 4) if count and count % k == 0]
+        options += [(2, -1, 2)] if count and count % 4 == 0 else []
+        options += [x.shape[1:] + x.shape[:1], x.shape[:-2] + (-1,)] if count else []
+        if count == 0 and self.chance(0.9):
+            options = [(0,), (0, 2), (3, 0), x.shape]
+        return self.choice(options) if self.chance(0.97) else (7, 2)
+
+
+def broadcasts(a: tuple, b: tuple) -> bool:
+    return all(m == n or 1 in (m, n) for m, n in zip(reversed(a), reversed(b)))
+
+
+def broadcasts_to(a: tuple, b: tuple) -> bool:
+    return len(a) <= len(b) and all(m in (n, 1) for m, n in zip(reversed(a), reversed(b)))
+
+
+# Values ----------------------------------------------------------------------------------------------------
+
+
+def arithmetic(d: Draw) -> str:
+    x = d.tensor()
+    y, sign = d.other(x), d.choice(["+", "-", "*", "+", "*", "/", "//", "%", "**"])
+    if sign == "**":
+        return f"{x} ** {d.choice([2, 2.0, 3, 1, 0])}"
+    if sign in ("/", "//", "%"):
+        return f"{x} {sign} {d.choice([2, 4, 0.5, -2])}"
+    return f"{y} {sign} {x}" if d.chance(0.3) else f"{x} {sign} {y}"
+
+
+def division(d: Draw) -> str:
+    x = d.tensor()
+    return f"{x} / ({d.like(x)}.abs() + 0.5)"
+
+
+def unary(d: Draw) -> str:
+    x = d.tensor(floating=True)
+    smooth = ["exp()", "sin()", "tanh()", "sigmoid()", "square()", "neg()", "erf()", "expm1()", "cos()", "reciprocal()"]
+    kinks = ["relu()", "abs()", "sign()", "floor()", "clamp(-1, 1)", "clamp(min=0)", "round()", "ceil()", "trunc()"]
+    return f"{x}.{d.choice(smooth if d.chance(0.65) else kinks)}"
+
+
+def guarded(d: Draw) -> str:
+    x = d.tensor(floating=True)
+    return d.choice([f"({x}.abs() + 0.5).log()", f"({x}.square() + 0.25).sqrt()", f"({x}.abs() + 1).rsqrt()"])
+
+
+def comparison(d: Draw) -> str:
+    x = d.tensor()
+    return f"{x} {d.choice(['<', '<=', '==', '!=', '>', '>='])} {d.other(x)}"
+
+
+def extremes(d: Draw) -> str:
+    x = d.tensor()
+    return f"T.{d.choice(['maximum', 'minimum'])}({x}, {d.like(x)})"
+
+
+def reduction(d: Draw) -> str:
+    name = d.choice(["sum", "sum", "mean", "prod", "amax", "amin", "all", "any", "logsumexp", "var", "std", "norm"])
+    x = d.tensor(floating=name in ("mean", "logsumexp", "var", "std", "norm"))
+    if d.chance(0.3) and name != "logsumexp":
+        return f"{x}.{name}()"
+    keep = d.choice([True, False])
+    if name == "norm":
+        return f"{x}.norm({d.choice([1, 2, 2.0])}, dim={d.dim(x)}, keepdim={keep})"
+    several = name in ("sum", "mean", "amax", "amin", "logsumexp", "var") and x.ndim > 1 and d.chance(0.3)
+    dim = tuple(d.permutation(x)[:2]) if several else d.dim(x)
+    return f"{x}.{name}(dim={dim}, keepdim={keep})"
+
+
+def extreme_place(d: Draw) -> str:
+    x = d.tensor()
+    name = d.choice(["max", "min", "sort", "cummax", "median"])
+    part = d.choice(["values", "values", "indices"])
+    return f"{x}.{name}(dim={d.dim(x)}).{part}"
+
+
+def along(d: Draw) -> str:
+    x = d.tensor(floating=True)
+    name = d.choice(["softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp"])
+    return f"{x}.{name}(dim={d.dim(x)})"
+
+
+def product(d: Draw) -> str:
+    x = d.tensor(dims=1, floating=True)
+    inner = x.shape[-1]
+
+    def fits(y: Named) -> bool:
+        same = y.dtype == x.dtype and y.ndim >= 1
+        return same and y.shape[-2 if y.ndim > 1 else -1] == inner and broadcasts(x.shape[:-2], y.shape[:-2])
+
+    if d.chance(0.4) and x.ndim > 1:
+        return f"{x} @ {x}.transpose(-1, -2)"
+    return f"T.matmul({x}, {d.tensor(keep=fits)})"
+
+
+def joined(d: Draw) -> str:
+    x = d.tensor(dims=1)
+    parts = [x] + [d.like(x, exact=True) for _ in range(d.int(0, 2))]
+    listed = "[" + ", ".join(map(str, parts)) + "]"
+    return f"T.{d.choice(['cat', 'stack'])}({listed}, {d.dim(x)})"
+
+
+def choice(d: Draw) -> str:
+    x = d.tensor()
+    masks = [y for y in d.all if y.dtype == "bool" and broadcasts(y.shape, x.shape)]
+    condition = d.choice(masks) if masks and d.chance(0.5) else f"({d.like(x)} > 0)"
+    return f"T.where({condition}, {x}, {d.other(x)})"
+
+
+def gathered(d: Draw) -> str:
+    x = d.tensor(dims=1)
+    dim = d.int(0, x.ndim - 1)
+    if not x.shape[dim]:
+        raise Nothing
+    shape = list(x.shape)
+    shape[dim] = d.int(1, 3)
+    index = d.integers(tuple(shape), x.shape[dim])
+    return d.choice(
+        [
+            f"{x}.gather({dim}, {index})",
+            f"{x}.index_select({dim}, {d.integers((2,), x.shape[dim])})",
+            f"T.take_along_dim({x}, {index}, {dim})",
+            f"{x}.roll({d.int(-2, 2)}, {dim})",
+            f"{x}.flip({dim})",
+        ]
+    )
+
+
+def scattered(d: Draw) -> str:
+    x = d.tensor(dims=1)
+    dim = d.int(0, x.ndim - 1)
+    if not x.shape[dim]:
+        raise Nothing
+    y = d.tensor(keep=lambda y: y.shape == x.shape and y.dtype == x.dtype)
+    unique = d.rng.sample(range(x.shape[dim]), min(2, x.shape[dim]))
+    return d.choice(
+        [
+            f"{x}.scatter_add({dim}, {d.integers(x.shape, x.shape[dim])}, {y})",
+            f"{x}.scatter({dim}, {d.integers(x.shape, x.shape[dim])}, 0.5)",
+            f"{x}.index_add({dim}, T.tensor({unique}), {y}.narrow({dim}, 0, {len(unique)}))",
+            f"{x}.index_copy({dim}, T.tensor({unique}), {y}.narrow({dim}, 0, {len(unique)}))",
+            f"{x}.masked_fill({d.mask(x.shape)}, {d.number()})",
+        ]
+    )
+
+
+def copied(d: Draw) -> str:
+    x = d.tensor()
+    kinds = ["clone()", "contiguous()", "float()", "double()", "to(T.float64)", "long()", "bool()"]
+    return f"{x}.{d.choice(kinds + ['clone()'] * 4)}"
+
+
+def made(d: Draw) -> str:
+    x = d.tensor()
+    return f"T.{d.choice(['zeros_like', 'ones_like'])}({x})"
+
+
+def chosen(d: Draw) -> str:
+    x = d.tensor(dims=1)
+    return f"{x}[{d.index(x, arrays=True)}]"
+
+
+def triangle(d: Draw) -> str:
+    return f"{d.tensor(dims=2)}.{d.choice(['tril', 'triu'])}({d.int(-1, 1)})"
+
+
+def three(d: Draw) -> str:
+    x = d.tensor(floating=True)
+    y = d.tensor(keep=lambda y: y.dtype == x.dtype and broadcasts(x.shape, y.shape))
+    return d.choice(
+        [f"T.addcmul({x}, {y}, {y}, value=0.5)", f"T.lerp({x}, {y}, 0.25)", f"T.lerp({x}, {y}, {y})", f"{x}.hypot({y} + 3)"]
+    )
+
+
+def masked(d: Draw) -> str:
+    x = d.tensor(dims=1)
+    return d.choice([f"{x}[{x} > 0]", f"{x}.masked_select({d.mask(x.shape)})", f"{x}[{d.mask(x.shape[:1])}]", f"{x}.nonzero()"])
+
+
+# Views -----------------------------------------------------------------------------------------------------
+
+
+def sliced(d: Draw) -> str:
+    x = d.tensor()
+    return f"{x}[{d.index(x)}]"
+
+
+def part(d: Draw) -> str:
+    x = d.tensor(dims=1)
+    dim = d.dim(x)
+    n = d.extent(x, dim)
+    if n == 0:
+        return f"{x}.narrow({dim}, 0, 0)"
+    start = d.int(0, n - 1)
+    return d.choice(
+        [
+            f"{x}.select({dim}, {d.int(-n, n - 1)})",
+            f"{x}.narrow({dim}, {start}, {d.int(0, n - start)})",
+            f"{x}.chunk({d.int(1, 3)}, {dim})[0]",
+            f"{x}.split({d.int(1, 3)}, {dim})[-1]",
+            f"{x}.unbind({dim})[{d.int(-n, n - 1)}]",
+            f"{x}.unfold({dim}, {d.int(1, n)}, {d.int(1, 2)})",
+        ]
+    )
+
+
+def turned(d: Draw) -> str:
+    x = d.tensor(dims=1)
+    return d.choice(
+        [
+            f"{x}.transpose({d.dim(x)}, {d.dim(x)})",
+            f"{x}.permute({d.permutation(x)})",
+            f"{x}.mT" if x.ndim > 1 else f"{x}.view_as({x})",
+            f"{x}.movedim({d.dim(x)}, {d.dim(x)})",
+        ]
+    )
+
+
+def sized(d: Draw) -> str:
+    x = d.tensor()
+    return d.choice(
+        [
+            f"{x}.squeeze()",
+            f"{x}.squeeze({d.dim(x)})",
+            f"{x}.unsqueeze({d.int(-x.ndim - 1, x.ndim)})",
+            f"{x}.expand({[d.choice([2, 3]) if n == 1 and d.chance(0.5) else d.choice([n, -1]) for n in x.shape]})",
+            f"{x}.expand({[2, *x.shape]})",
+        ]
+    )
+
+
+def reshaped(d: Draw) -> str:
+    x = d.tensor()
+    return f"{x}.{d.choice(['reshape', 'reshape', 'view'])}({d.reshaped(x)})"
+
+
+def flattened(d: Draw) -> str:
+    return f"{d.tensor()}.{d.choice(['flatten()', 'ravel()'])}"
+
+
+def diagonal(d: Draw) -> str:
+    x = d.tensor(dims=2)
+    first, second = d.rng.sample(range(x.ndim), 2)
+    return f"{x}.diagonal({d.int(-1, 1)}, {first}, {second})"
+
+
+def strided(d: Draw) -> str:
+    """Windows without overlap inside a contiguous tensor."""
+    x = d.tensor(keep=lambda x: x.tensor.is_contiguous() and x.tensor.numel() >= 4)
+    count = x.tensor.numel()
+    size, stride, offset = d.choice([((2,), (2,), 0), ((2, 2), (1, 2), 0), ((3,), (1,), 1), ((2, 1), (1, 1), 2)])
+    if d.chance(0.2):
+        size, stride = (2, 2), (1, 1)
+    offset += x.tensor.storage_offset()
+    if count >= 4 and d.chance(0.98):
+        return f"{x}.as_strided({size}, {stride}, {offset})"
+    return f"{x}.as_strided((5, 99), (99, 1))"
+
+
+def detached(d: Draw) -> str:
+    return f"{d.tensor()}.detach()"
+
+
+# Writes ----------------------------------------------------------------------------------------------------
+
+
+def target(d: Draw, **wishes: Any) -> Named:
+    """Mostly one that may be written."""
+    if d.chance(0.9):
+        return d.tensor(**wishes, keep=lambda x: not (x.tensor.is_leaf and x.tensor.requires_grad))
+    return d.tensor(**wishes)
+
+
+def write(d: Draw) -> str:
+    x = target(d)
+    name = d.choice(["add_", "sub_", "mul_", "copy_", "add_", "mul_", "div_"])
+    if name == "div_":
+        return f"{x}.div_({d.choice([2, 4.0, -0.5])})"
+    value = d.source_for(x)
+    if name == "copy_" and not isinstance(value, Named):
+        return f"{x}.fill_({value})"
+    return f"{x}.{name}({value})"
+
+
+def write_operator(d: Draw) -> str:
+    x = target(d)
+    return f"{x} {d.choice(['+=', '-=', '*='])} {d.source_for(x)}"
+
+
+def write_unary(d: Draw) -> str:
+    x = target(d, floating=True)
+    kinds = ["exp_()", "relu_()", "clamp_(-1, 1)", "clamp_(min=0)", "zero_()", "fill_(0.5)", "neg_()", "tanh_()", "sigmoid_()"]
+    return f"{x}.{d.choice(kinds + ['square_()', 'abs_()', 'sin_()', 'pow_(2)', 'clamp_(max=0.5)'])}"
+
+
+def write_item(d: Draw) -> str:
+    x = target(d)
+    index = d.index(x, arrays=d.chance(0.5))
+    if d.chance(0.15):
+        index = d.mask(x.shape) if d.chance(0.6) or not x.ndim else d.mask(x.shape[:1])
+    try:
+        shape = tuple(eval(f"x[{index}]", {"x": x.tensor.detach(), "T": torch}).shape)
+    except Exception:
+        return f"{x}[{index}] = {d.number()}"
+    if d.chance(0.5):
+        values = [y for y in d.all if broadcasts_to(y.shape, shape)]
+        if values:
+            return f"{x}[{index}] = {d.choice(values)}"
+    if d.chance(0.2):
+        return f"{x}[{index}] *= 2"
+    return f"{x}[{index}] = {d.number()}"
+
+
+def write_places(d: Draw) -> str:
+    x = target(d, dims=1)
+    dim = d.int(0, x.ndim - 1)
+    n = x.shape[dim]
+    if not n:
+        raise Nothing
+    same = [y for y in d.all if y.shape == x.shape and y.dtype == x.dtype]
+    y = d.choice(same)
+    unique = d.rng.sample(range(n), min(2, n))
+    return d.choice(
+        [
+            f"{x}.masked_fill_({d.mask(x.shape)}, {d.number()})",
+            f"{x}.scatter_({dim}, {d.integers((1,) * x.ndim, n)}, {y})",
+            f"{x}.scatter_add_({dim}, {d.integers(x.shape, n)}, {y})",
+            f"{x}.index_fill_({dim}, T.tensor({unique}), 0.5)",
+            f"{x}.index_add_({dim}, T.tensor({unique}), {y}.narrow({dim}, 0, {len(unique)}))",
+            f"{x}.index_copy_({dim}, T.tensor({unique}), {y}.narrow({dim}, 0, {len(unique)}))",
+            f"{x}.masked_scatter_({d.mask(x.shape)}, {y})",
+            f"{x}.index_put_((T.tensor({unique}),), {x}.new_ones(()), accumulate={d.choice([True, False])})",
+            f"{x}.addcmul_({y}, {y})",
+            f"{x}.lerp_({y}, 0.5)",
+            f"{x}.cumsum_({dim})",
+        ]
+    )
+
+
+def write_view(d: Draw) -> str:
+    """A write through a view that has no name of its own."""
+    x = target(d, dims=1)
+    view = d.choice(
+        [f"{x}[{d.index(x)}]", f"{x}.transpose(0, -1)", f"{x}.unsqueeze(0)", f"{x}.diagonal()" if x.ndim > 1 else f"{x}[::2]"]
+    )
+    return f"{view}.{d.choice(['mul_(2)', 'add_(1)', 'zero_()', 'exp_()', 'relu_()', 'copy_(' + str(d.tensor()) + ')'])}"
+
+
+def state(d: Draw) -> str:
+    x = d.tensor(floating=True)
+    return f"{x}.{d.choice(['retain_grad()', 'detach_()', 'requires_grad_()'])}"
+
+
+# Backward --------------------------------------------------------------------------------------------------
+
+
+def root(d: Draw) -> Named:
+    return d.tensor(keep=lambda x: x.tensor.requires_grad and not (x.tensor.is_leaf and d.chance(0.9)))
+
+
+def weights(y: Named) -> str:
+    count = y.tensor.numel()
+    return f"T.tensor({[0.5 + 0.25 * (k % 5) for k in range(count)]}, dtype=T.{y.dtype}).reshape({y.shape})"
+
+
+def backward(d: Draw) -> str:
+    y = root(d)
+    option = d.choice(["", "", ", retain_graph=True", ", retain_graph=True", ", create_graph=True"])
+    if y.shape == () and d.chance(0.5):
+        return f"{y}.backward({option.removeprefix(', ')})"
+    return f"{y}.backward({weights(y)}{option})"
+
+
+def gradient(d: Draw) -> str:
+    y = root(d)
+    x = d.tensor(keep=lambda x: x.tensor.requires_grad)
+    option = d.choice(["create_graph=True", "create_graph=True", "retain_graph=True"])
+    return f"T.autograd.grad({y}, {x}, {weights(y)}, {option})[0]"
+
+
+def kept_gradient(d: Draw) -> str:
+    return f"{d.tensor(keep=lambda x: x.tensor.is_leaf and x.tensor.grad is not None)}.grad"
+
+
+# Programs --------------------------------------------------------------------------------------------------
+
+VALUES = [
+    arithmetic, arithmetic, arithmetic, division, unary, unary, guarded, comparison, extremes, reduction, reduction,
+    extreme_place, along, product, joined, choice, gathered, scattered, copied, made, chosen, triangle, three,
+]  # fmt: skip
+VIEWS = [sliced, sliced, part, part, turned, sized, reshaped, flattened, diagonal, strided, detached]
+WRITES = [write, write, write, write_operator, write_unary, write_unary, write_item, write_item, write_places, write_view]
+KINDS = [("value", VALUES), ("view", VIEWS), ("write", WRITES), ("rare", [masked, state, kept_gradient, gradient, backward])]
+WEIGHTS = [38, 26, 28, 8]
+
+
+def draw_leaves(rng: random.Random) -> list[Leaf]:
+    leaves = []
+    for number in range(rng.randint(2, 5)):
+        dtype = rng.choice(DTYPES) if number else "float64"
+        needs_grad = dtype.startswith("float") and rng.random() < 0.7
+        # One shape often comes again, so that tensors fit one another.
+        shape = leaves[0].shape if leaves and rng.random() < 0.4 else rng.choice(SHAPES)
+        leaves.append(Leaf(f"t{number}", shape, dtype, needs_grad, rng.randrange(2**32)))
+    return leaves
+
+
+def draw_line(rng: random.Random, tensors: dict[str, torch.Tensor], grad: bool, name: str) -> Line:
+    """The next line of a program in which these tensors exist; `name` is free."""
+    while True:
+        kind, makers = rng.choices(KINDS, WEIGHTS)[0]
+        maker = rng.choice(makers)
+        try:
+            source = maker(Draw(rng, tensors))
+        except Nothing:
+            continue
+        if maker is backward:
+            return Line(source, None, grad, "backward")
+        if kind == "write" or maker is state:
+            bare = maker in (write, write_unary) and rng.random() < 0.1
+            return Line(source, name if bare else None, grad, "write")
+        values = maker is masked
+        return Line(source, name, grad, "backward" if maker is gradient else kind, values)
+
+
+def last_line(rng: random.Random, tensors: dict[str, torch.Tensor]) -> Line | None:
+    """The backward that ends a program, when anything needs a gradient."""
+    try:
+        return Line(backward(Draw(rng, tensors)), None, True, "backward")
+    except Nothing:
+        return None

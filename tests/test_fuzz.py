@@ -1,0 +1,361 @@
+"""Random programs under cleargrad and under PyTorch: every line must do the same in both.
+
+After each line its result is compared (value, dtype, shape, strides of views, requires_grad, is_leaf, version), after
+each write and each backward everything that exists; a line that fails must fail in both, with the same type. Then the
+program is recorded, replayed on other numbers and compared with an eager run on those. A failing program is
+shortened and printed with its seed. `python -m tests.test_fuzz 20000 [first seed]` runs as many as are asked for.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cleargrad as cg
+from cleargrad.ops.record import CaptureError, Recorder, replay
+from tests.oracle import Failure
+from tests.programs import Leaf, Line, draw_leaves, draw_line, last_line
+
+LARGEST, MOST = 1e3, 400  # beyond these, rounding errors and time grow without testing more
+BATCH, BATCHES = 100, 25
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+Program = tuple[list[Leaf], list[Line]]
+COMPILED: dict[str, Any] = {}
+
+
+class Different(AssertionError):
+    """The two libraries disagree."""
+
+
+# Running ---------------------------------------------------------------------------------------------------
+
+
+def start(T: Any, leaves: list[Leaf], variant: int = 0) -> dict[str, Any]:
+    """The tensors a program starts with, by name."""
+    tensors = {}
+    for leaf in leaves:
+        tensors[leaf.name] = T.tensor(leaf.values(variant), dtype=getattr(T, leaf.dtype))
+        if leaf.needs_grad:
+            tensors[leaf.name].requires_grad_()
+    return tensors
+
+
+def step(T: Any, tensors: dict[str, Any], line: Line) -> Failure | None:
+    """Runs one line on the named tensors; a failure is caught and returned."""
+    text = line.source if line.target is None else f"{line.target} = {line.source}"
+    code = COMPILED.get(text)
+    if code is None:
+        code = COMPILED[text] = compile(text, text, "exec")
+    tensors["T"] = T
+    try:
+        with T.set_grad_enabled(line.grad):
+            exec(code, tensors)
+    except CaptureError:
+        raise
+    except Exception as exception:
+        failure = Failure(exception)
+        failure.text = "".join(traceback.format_exception_only(exception)).strip()
+        return failure
+    finally:
+        del tensors["T"]
+        tensors.pop("__builtins__", None)
+    return None
+
+
+def draw_program(seed: int) -> Program:
+    """A program, drawn line by line while PyTorch runs it."""
+    rng = random.Random(seed)
+    leaves = draw_leaves(rng)
+    tensors = start(torch, leaves)
+    lines: list[Line] = []
+    grad, length = True, rng.randint(3, 25)
+    while len(lines) < length:
+        if rng.random() < (0.04 if grad else 0.35):
+            grad = not grad
+        line = draw_line(rng, tensors, grad, f"t{len(leaves) + len(lines)}")
+        lines.append(line)
+        failed = step(torch, tensors, line)
+        if any(too_large(tensor) for tensor in tensors.values()):
+            return leaves, lines[:-1]
+        if failed and line.kind == "backward":
+            break
+    else:
+        for _ in range(rng.choice([1, 1, 2])):
+            line = last_line(rng, tensors)
+            lines += [] if line is None else [line]
+    return leaves, lines
+
+
+def too_large(tensor: torch.Tensor) -> bool:
+    if tensor.numel() > MOST:
+        return True
+    return bool(tensor.numel()) and float(tensor.detach().double().nan_to_num(0, 9e9, 9e9).abs().max()) > LARGEST
+
+
+# Comparing -------------------------------------------------------------------------------------------------
+
+
+def check(program: Program) -> None:
+    """Runs a program in both libraries, line by line, and compares."""
+    leaves, lines = program
+    ours, theirs = start(cg, leaves), start(torch, leaves)
+    for number, line in enumerate(lines):
+        where = f"line {number}: {line}"
+        failed, expected = step(cg, ours, line), step(torch, theirs, line)
+        if failed != expected:
+            if line.kind == "backward" and failed is None and "inplace" in expected.text:
+                return  # PyTorch refuses in backward what we have kept a copy for
+            ours_says = None if failed is None else failed.text
+            theirs_says = None if expected is None else expected.text
+            raise Different(f"{where}\n  ours: {ours_says}\n  torch: {theirs_says}")
+        if line.kind == "backward" and failed is not None:
+            return  # some leaves have their gradient by then, others not
+        names = [line.target] if line.kind in ("value", "view", "rare") else list(theirs)
+        for name in names:
+            if name in theirs:
+                compare(ours[name], theirs[name], f"{where}\n  {name}")
+        if line.target in theirs and line.kind == "view":
+            compare_strides(ours[line.target], theirs[line.target], f"{where}\n  {line.target}")
+
+
+def compare(ours: cg.Tensor, theirs: torch.Tensor, where: str) -> None:
+    close(ours, theirs, where)
+    for fact in ("requires_grad", "is_leaf", "_version"):
+        mine, expected = getattr(ours, fact), getattr(theirs, fact)
+        if mine != expected:
+            raise Different(f"{where}.{fact}: {mine} instead of {expected}")
+    if theirs.is_leaf or theirs.retains_grad:
+        if (ours.grad is None) != (theirs.grad is None):
+            raise Different(f"{where}.grad: {ours.grad} instead of {theirs.grad}")
+        if ours.grad is not None:
+            close(ours.grad, theirs.grad, f"{where}.grad")
+
+
+def close(ours: cg.Tensor, theirs: torch.Tensor, where: str) -> None:
+    if tuple(ours.shape) != tuple(theirs.shape) or str(ours.dtype) != str(theirs.dtype):
+        raise Different(f"{where}: {ours.shape} {ours.dtype} instead of {theirs.shape} {theirs.dtype}")
+    same_numbers(ours.detach().numpy(), theirs.detach().numpy(), where)
+
+
+def same_numbers(ours: np.ndarray, theirs: np.ndarray, where: str) -> None:
+    if ours.dtype.kind == "f":
+        loose = 2e-4 if ours.dtype == np.float32 else 1e-8
+        good = np.allclose(ours, theirs, loose, loose * 10, equal_nan=True)
+    else:
+        good = np.array_equal(ours, theirs)
+    if not good:
+        raise Different(f"{where}:\n{ours}\n  instead of\n{theirs}")
+
+
+def compare_strides(ours: cg.Tensor, theirs: torch.Tensor, where: str) -> None:
+    if tuple(ours.stride()) != tuple(theirs.stride()):
+        raise Different(f"{where}: strides {ours.stride()} instead of {theirs.stride()}")
+
+
+# Replaying -------------------------------------------------------------------------------------------------
+
+
+def check_replay(program: Program) -> bool:
+    """Records a program, replays it on other numbers and compares with an eager run on those."""
+    leaves, lines = program
+    symbolic = [leaf for number, leaf in enumerate(leaves) if number % 2 == 0]  # the others are outside tensors
+    while True:
+        lines = working(leaves, symbolic, lines)
+        try:
+            graph, names, outside = record(leaves, symbolic, lines)
+            break
+        except NeedsValue as failure:
+            lines = without(lines, failure.args[0])
+    eager = begin(leaves, symbolic)
+    for line in lines:
+        step(cg, eager, line)
+    arrays = replay(graph, [leaf.values(1) for leaf in symbolic])
+    for name, array in zip(names, arrays, strict=True):
+        grad = name.endswith(".grad")
+        tensor = eager[name.removesuffix(".grad")]
+        expected = (tensor.grad if grad else tensor).detach()
+        if array.shape != tuple(expected.shape) or array.dtype != expected._data.dtype:
+            raise Different(f"replayed {name}: {array.shape} {array.dtype}, eager {expected.shape} {expected.dtype}")
+        same_numbers(array, expected.numpy(), f"replayed {name}")
+    for name, tensor in outside.items():
+        same_numbers(tensor.detach().numpy(), eager[name].detach().numpy(), f"{name}, outside, after the replay")
+    return bool(lines)
+
+
+class NeedsValue(Exception):
+    """A line of a program that cannot be recorded."""
+
+
+def begin(leaves: list[Leaf], symbolic: list[Leaf]) -> dict[str, Any]:
+    """Leaves for a replay: other numbers for the symbolic ones, the program's own for those outside."""
+    return start(cg, [leaf for leaf in leaves if leaf not in symbolic]) | start(cg, symbolic, 1)
+
+
+def working(leaves: list[Leaf], symbolic: list[Leaf], lines: list[Line]) -> list[Line]:
+    """The lines without those that fail on the other numbers."""
+    while True:
+        tensors = begin(leaves, symbolic)
+        for number, line in enumerate(lines):
+            if step(cg, tensors, line) is not None:
+                lines = without(lines, number)
+                break
+        else:
+            return lines
+
+
+def record(leaves: list[Leaf], symbolic: list[Leaf], lines: list[Line]) -> tuple:
+    """The graph, the names of its outputs, and the outside tensors."""
+    tensors = start(cg, leaves)
+    outside = {leaf.name: tensors[leaf.name] for leaf in leaves if leaf not in symbolic}
+    with Recorder() as recorder:
+        for leaf in symbolic:
+            tensors[leaf.name] = recorder.input(tensors[leaf.name])
+            if leaf.needs_grad:
+                tensors[leaf.name].requires_grad_()
+        for number, line in enumerate(lines):
+            try:
+                failed = step(cg, tensors, line)
+            except CaptureError as failure:
+                raise NeedsValue(number) from failure
+            if failed is not None:
+                raise Different(f"recording line {number}: {line}\n  {failed.text}")
+        outputs = dict(tensors)
+        for name, tensor in tensors.items():
+            if tensor.is_leaf and tensor.grad is not None:
+                outputs[name + ".grad"] = tensor.grad
+        graph = recorder.finish(list(outputs.values()))
+    return graph, list(outputs), outside
+
+
+def without(lines: list[Line], number: int) -> list[Line]:
+    """A program without one line, and without those that use what it made."""
+    kept, lost = [], set()
+    for position, line in enumerate(lines):
+        if position == number or line.uses() & lost:
+            lost.add(line.target)
+        else:
+            kept.append(line)
+    return kept
+
+
+# Shortening and reporting ----------------------------------------------------------------------------------
+
+
+def problem(check_it: Callable, program: Program) -> str | None:
+    """What is wrong with a program, or None; a crash of the test itself is a problem too."""
+    try:
+        check_it(program)
+    except Different as difference:
+        return str(difference)
+    except Exception:
+        return traceback.format_exc(limit=-6)
+    return None
+
+
+def shorten(check_it: Callable, program: Program) -> Program:
+    """The same kind of failure in as few lines as leaving lines out can do."""
+    leaves, lines = program
+    number = len(lines) - 1
+    while number >= 0:
+        fewer = without(lines, number)
+        if problem(check_it, (leaves, fewer)) is not None:
+            lines = fewer
+            number = len(lines)
+        number -= 1
+    used = set().union(*(line.uses() for line in lines))
+    needed = [leaf for leaf in leaves if leaf.name in used]
+    return (needed, lines) if problem(check_it, (needed, lines)) is not None else (leaves, lines)
+
+
+def report(seed: int) -> str | None:
+    """Checks the program of a seed; a failing one comes back shortened, as text."""
+    COMPILED.clear()
+    program = draw_program(seed)
+    for check_it in (check, check_replay):
+        if problem(check_it, program) is not None:
+            program = shorten(check_it, program)
+            text = "\n".join(map(str, [*program[0], *program[1]]))
+            return f"seed {seed}\n{text}\n{problem(check_it, program)}"
+    return None
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_programs(batch: int) -> None:
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        found = report(seed)
+        assert found is None, found
+
+
+# One line in depth: what stands between brackets -----------------------------------------------------------
+
+
+def index_items() -> st.SearchStrategy:
+    number = st.integers(-4, 4)
+    bound = st.none() | number
+    return st.one_of(
+        number,
+        st.builds(slice, bound, bound, st.none() | st.integers(1, 3)),
+        st.none(),
+        st.just(...),
+        st.booleans(),
+        st.lists(number, min_size=1, max_size=3),
+        st.lists(st.booleans(), min_size=1, max_size=4),
+    )
+
+
+@settings(max_examples=400, derandomize=True, deadline=None, database=None)
+@given(
+    st.sampled_from([(), (3,), (2, 3), (4, 1), (0, 2), (2, 3, 4)]),
+    st.lists(index_items(), min_size=1, max_size=4).map(tuple),
+    st.sampled_from([2, 0.5, [1.0], [[3.0], [4.0]]]),
+)
+def test_brackets(shape: tuple, index: tuple, value: Any) -> None:
+    """Reading and writing by any index: the same elements, the same gradients, the same refusals."""
+    index = index[0] if len(index) == 1 else index
+    count = int(np.prod(shape))
+    leaf = Leaf("t0", shape, "float64", True, count)
+    lines = [
+        Line(f"t0[{source_of(index)}]", "t1"),
+        Line("(t1 * t1).sum().backward()", kind="backward"),
+        Line("t0 * 2", "t2"),
+        Line(f"t2[{source_of(index)}] = {value if isinstance(value, (int, float)) else f'T.tensor({value})'}", kind="write"),
+        Line("(t2 * t2).sum().backward()", kind="backward"),
+    ]
+    found = problem(check, ([leaf], lines))
+    assert found is None, found
+
+
+def source_of(index: Any) -> str:
+    if isinstance(index, tuple):
+        return ", ".join(map(source_of, index))
+    if isinstance(index, slice):
+        text = [("" if bound is None else str(bound)) for bound in (index.start, index.stop, index.step)]
+        return ":".join(text)
+    return "..." if index is ... else f"T.tensor({index})" if isinstance(index, list) else repr(index)
+
+
+def main(count: int, first: int = 0) -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    found = 0
+    for seed in range(first, first + count):
+        text = report(seed)
+        if text is not None:
+            found += 1
+            print(text, end="\n\n", flush=True)
+    print(f"{count} programs, {found} problems")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
