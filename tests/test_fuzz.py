@@ -80,12 +80,25 @@ def draw_program(seed: int) -> Program:
     tensors = start(torch, leaves)
     lines: list[Line] = []
     grad, length = True, rng.randint(3, 25)
+    fleeting: list[str] = []
     while len(lines) < length:
         if rng.random() < (0.04 if grad else 0.35):
             grad = not grad
+            for name in fleeting:
+                lines.append(Line(f"del {name}"))
+                step(torch, tensors, lines[-1])
+            fleeting = []
         line = draw_line(rng, tensors, grad, f"t{len(leaves) + len(lines)}")
-        lines.append(line)
+        before = dict(tensors)
         failed = step(torch, tensors, line)
+        if not grad and failed is None and line.target is not None and tensors[line.target]._is_view():
+            # A view made without recording is used only there, and only when nothing it looks into is recorded:
+            # for the rest PyTorch has other rules than we, on purpose (tests/autograd/test_inplace.py).
+            if tensors[line.target]._base.requires_grad:
+                tensors = before
+                continue
+            fleeting.append(line.target)
+        lines.append(line)
         if any(too_large(tensor) for tensor in tensors.values()):
             return leaves, lines[:-1]
         if failed and line.kind == "backward":

@@ -12,6 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from cleargrad.errors import error
+
 BOOL, INTEGER, FLOAT, COMPLEX = range(4)  # categories, in PyTorch's order of rank
 
 
@@ -93,7 +95,8 @@ def set_default_dtype(kind: dtype, /) -> None:
     """The dtype that Python floats and factories without `dtype=` get."""
     global _default
     if not isinstance(kind, dtype) or kind.category != FLOAT:
-        raise TypeError(f"only floating-point types are supported as the default type, not {kind}")
+        rule = f"only floating-point types are supported as the default type, not {kind}"
+        raise error(TypeError, "set_default_dtype", rule)
     _default = kind
 
 

@@ -89,13 +89,16 @@ def array_of(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
         return from_array(np.asarray(data), dtype)
     if isinstance(data, str):
         raise error(TypeError, "tensor", "new(): invalid data type 'str'")
+    if isinstance(data, (dict, set)):
+        raise error(RuntimeError, "tensor", f"could not infer dtype of {type(data).__name__}")
     nested = plain(data)
     if dtype is None:
         dtype = infer_dtype(nested)
     try:
         return np.array(nested, dtype=dtype.numpy)
     except OverflowError as failure:
-        raise error(RuntimeError, "tensor", f"a value is too large for {dtype}: {failure}") from None
+        kind = ValueError if dtype is dtypes.int64 else RuntimeError
+        raise error(kind, "tensor", f"a value is too large for {dtype}: {failure}") from None
     except (ValueError, TypeError) as failure:
         raise ragged_error(nested, failure) from None
 

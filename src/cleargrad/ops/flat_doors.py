@@ -17,7 +17,7 @@ import numpy as np
 from cleargrad.autograd.node import edge_of
 from cleargrad.codegen import numpy_reading
 from cleargrad.core.mode import SPECIAL, gate, mode
-from cleargrad.core.tensor import Tensor, new, tick
+from cleargrad.core.tensor import INFERENCE, Tensor, new, tick
 from cleargrad.errors import PACKAGE, user_frame
 from cleargrad.ops.apply import call, label
 from cleargrad.ops.inplace import call_inplace, check_memory, write_out
@@ -192,25 +192,36 @@ def many_door(op: Op, kernel: Callable) -> Callable:
 
 def writing_door(op: Op, kernel: Callable) -> Callable:
     """The in-place form. Without gradients, as in an optimizer, a ufunc writes straight into the target."""
-    is_ufunc, name = isinstance(kernel, np.ufunc), op.name + "_"
+    if not isinstance(kernel, np.ufunc) or kernel.nin != 2:
+        return lambda self, *others: call_inplace(op, (self, *others), {})
+    name = op.name + "_"
 
-    def write(self: Tensor, *others: Any) -> Tensor:
-        if is_ufunc and (gate.how or mode.how) == 0 and isinstance(self, Tensor):
-            data = self._data
-            kind = data.dtype
-            arrays = [other._data if isinstance(other, Tensor) else other for other in others]
-            if (kind is F32 or kind is F64) and all(fits(array, kind) for array in arrays):
-                check_memory(self, name)
-                try:
-                    kernel(data, *arrays, out=data)
-                except (ValueError, TypeError):  # nothing is written yet when shapes do not fit
-                    return call_inplace(op, (self, *others), {})
-                self.bump()
-                return self
-        return call_inplace(op, (self, *others), {})
+    def write(self: Tensor, other: Any) -> Tensor:
+        if (gate.how or mode.how) or not isinstance(self, Tensor):
+            return call_inplace(op, (self, other), {})
+        data = self._data
+        kind = data.dtype
+        if isinstance(other, Tensor):
+            right = other._data
+            fits = right.dtype is kind
+        else:
+            right = other
+            fits = type(other) is float or type(other) is int
+        if not fits or not (kind is F32 or kind is F64):
+            return call_inplace(op, (self, other), {})
+        cell = self._ver
+        if cell is None:
+            cell = self._ver = [0, 0, None]
+        if cell[0] == INFERENCE or not data.flags.carray:
+            check_memory(self, name)
+        try:
+            kernel(data, right, out=data)
+        except (ValueError, TypeError):  # nothing is written yet when shapes do not fit
+            return call_inplace(op, (self, other), {})
+        if cell[0] != INFERENCE:
+            cell[0] = tick()
+            cell[1] += 1
+            cell[2] = place_of(getframe(1))
+        return self
 
     return write
-
-
-def fits(array: Any, kind: np.dtype) -> bool:
-    return array.dtype is kind if type(array) is ndarray else type(array) is float or type(array) is int
