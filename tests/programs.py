@@ -202,7 +202,9 @@ def arithmetic(d: Draw) -> str:
     y, sign = d.other(x), d.choice(["+", "-", "*", "+", "*", "/", "//", "%", "**"])
     if sign == "**":
         return f"{x} ** {d.choice([2, 2.0, 3, 1, 0])}"
-    if sign in ("/", "//", "%"):
+    if sign == "//":
+        return f"T.div({x}, {y}, rounding_mode='{d.choice(['floor', 'trunc'])}')" if d.chance(0.2) else f"{x}.detach() // 2"
+    if sign in ("/", "%"):
         return f"{x} {sign} {d.choice([2, 4, 0.5, -2])}"
     return f"{y} {sign} {x}" if d.chance(0.3) else f"{x} {sign} {y}"
 
@@ -555,11 +557,11 @@ def gradient(d: Draw) -> str:
     y = root(d)
     x = d.tensor(keep=lambda x: x.tensor.requires_grad)
     option = d.choice(["create_graph=True", "create_graph=True", "retain_graph=True"])
-    return f"T.autograd.grad({y}, {x}, {weights(y)}, {option})[0]"
+    return f"T.autograd.grad({y}, {x}, {weights(y)}, {option})[0].clone()"
 
 
 def kept_gradient(d: Draw) -> str:
-    return f"{d.tensor(keep=lambda x: x.tensor.is_leaf and x.tensor.grad is not None)}.grad"
+    return f"{d.tensor(keep=lambda x: x.tensor.is_leaf and x.tensor.grad is not None)}.grad.clone()"
 
 
 # Programs --------------------------------------------------------------------------------------------------

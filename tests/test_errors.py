@@ -144,7 +144,9 @@ def raised(call):
 @pytest.mark.parametrize("name", BAD_CALLS)
 def test_type_of_the_exception(name):
     theirs, ours = raised(lambda: BAD_CALLS[name](torch)), raised(lambda: BAD_CALLS[name](cg))
-    assert Failure(ours) == Failure(theirs), f"{type(ours).__name__} instead of {type(theirs).__name__}: {ours}"
+    assert Failure(ours) == Failure(theirs), (
+        f"{type(ours).__name__} instead of {type(theirs).__name__}: {ours}"
+    )
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
@@ -158,7 +160,11 @@ def test_layout_of_the_message(name):
 
 
 def test_cuda_says_what_to_do():
-    for call in (lambda: cg.ones(2, device="cuda"), lambda: cg.ones(2).cuda(), lambda: cg.ones(2).to("cuda:0")):
+    for call in (
+        lambda: cg.ones(2, device="cuda"),
+        lambda: cg.ones(2).cuda(),
+        lambda: cg.ones(2).to("cuda:0"),
+    ):
         failure = raised(call)
         assert isinstance(failure, RuntimeError)
         assert "not available" in str(failure)

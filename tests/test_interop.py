@@ -15,7 +15,19 @@ import cleargrad as cg
 from tests.oracle import failure, same
 
 LIBRARIES = pytest.mark.parametrize("T", (cg, torch), ids=("cleargrad", "torch"))
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
+DTYPES = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
 
 
 # NumPy -----------------------------------------------------------------------------------------------------
@@ -42,7 +54,15 @@ def test_from_numpy_refusals():
     def run(T):
         return [
             failure(lambda array=array: T.from_numpy(array))
-            for array in ([1], np.float64(1.0), np.array(["a"]), np.arange(3)[::-1], np.arange(3, dtype=">i4"), np.array([None]), None)
+            for array in (
+                [1],
+                np.float64(1.0),
+                np.array(["a"]),
+                np.arange(3)[::-1],
+                np.arange(3, dtype=">i4"),
+                np.array([None]),
+                None,
+            )
         ]
 
     same(run)
@@ -126,7 +146,9 @@ def test_what_copies_and_what_shares(T):
 # DLPack ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ("bool", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64"))
+@pytest.mark.parametrize(
+    "name", ("bool", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64")
+)
 def test_dlpack_both_ways(name):
     ours = cg.from_numpy(np.arange(6).reshape(2, 3).astype(name))
     theirs = torch.from_dlpack(ours)
@@ -177,9 +199,23 @@ def test_python_numbers():
             T.tensor(2.5), T.tensor([3]), T.tensor([[True]]), T.tensor(1j), T.tensor(2 + 0j), T.ones(2), T.ones(0),
             T.tensor(math.inf), T.tensor(1.5, dtype=T.bfloat16), T.tensor(200, dtype=T.uint8),
         ]  # fmt: skip
-        readers = (float, int, complex, bool, lambda x: x.item(), lambda x: x.tolist(), lambda x: range(300)[x], len, list)
+        readers = (
+            float,
+            int,
+            complex,
+            bool,
+            lambda x: x.item(),
+            lambda x: x.tolist(),
+            lambda x: range(300)[x],
+            len,
+            list,
+        )
         return [
-            [failure(lambda reader=reader, x=x: reader(x)) for reader in readers if not (reader is list and x.ndim)]
+            [
+                failure(lambda reader=reader, x=x: reader(x))
+                for reader in readers
+                if not (reader is list and x.ndim)
+            ]
             for x in values
         ]
 
@@ -229,7 +265,9 @@ def test_operators_refuse_foreign_objects(operator, other):
         names = {"x": x, "other": other}
         return (
             failure(lambda: eval(f"x {operator} other", names)),
-            failure(lambda: eval(f"other {operator} x", names)) if not (operator == "%" and other == "a") else None,
+            failure(lambda: eval(f"other {operator} x", names))
+            if not (operator == "%" and other == "a")
+            else None,
         )
 
     same(run)
@@ -330,7 +368,14 @@ def test_shallow_copies():
         same_memory = copy.copy(plain)
         same_memory.add_(1)
         derived = copy.copy(x * 2)
-        return other is x, other.data_ptr() == x.data_ptr(), other.requires_grad, other.grad, plain, derived.is_leaf
+        return (
+            other is x,
+            other.data_ptr() == x.data_ptr(),
+            other.requires_grad,
+            other.grad,
+            plain,
+            derived.is_leaf,
+        )
 
     same(run)
 

@@ -59,7 +59,9 @@ def test_half_precision_with_complex_numbers():
 
 def test_result_type_of_numbers():
     def run(T):
-        return [T.result_type(x, y) for x in NUMBERS for y in NUMBERS], failure(lambda: T.result_type(T.ones(1), "a"))
+        return [T.result_type(x, y) for x in NUMBERS for y in NUMBERS], failure(
+            lambda: T.result_type(T.ones(1), "a")
+        )
 
     same(run)
 
@@ -86,7 +88,9 @@ OPS = {
     "maximum": lambda T, x, y: T.maximum(x, y) if hasattr(x, "dtype") and hasattr(y, "dtype") else None,
     "bitwise_and": lambda T, x, y: x & y,
     "atan2": lambda T, x, y: T.atan2(x, y) if hasattr(x, "dtype") and hasattr(y, "dtype") else None,
-    "logical_and": lambda T, x, y: T.logical_and(x, y) if hasattr(x, "dtype") and hasattr(y, "dtype") else None,
+    "logical_and": lambda T, x, y: (
+        T.logical_and(x, y) if hasattr(x, "dtype") and hasattr(y, "dtype") else None
+    ),
 }
 
 
@@ -115,7 +119,11 @@ def test_in_place_dtypes(op):
         for name, x, y in pairs(T):
             if op == "pow_" and name.endswith("bool, True"):
                 continue
-            if hasattr(x, "dtype") and (op != "copy_" or hasattr(y, "dtype")) and x.ndim >= getattr(y, "ndim", 0):
+            if (
+                hasattr(x, "dtype")
+                and (op != "copy_" or hasattr(y, "dtype"))
+                and x.ndim >= getattr(y, "ndim", 0)
+            ):
                 x = x.clone()
                 outcome = failure(lambda x=x, y=y: getattr(x, op)(y))
                 found[name] = outcome.dtype if hasattr(outcome, "dtype") else outcome
@@ -157,6 +165,9 @@ def test_complex_numbers_follow_the_default_dtype(name, restored_default):
 
 def test_the_default_dtype_refuses_others(restored_default):
     def run(T):
-        return [failure(lambda kind=kind: T.set_default_dtype(kind)) for kind in (T.int32, T.bool, T.complex64, "x", None)]
+        return [
+            failure(lambda kind=kind: T.set_default_dtype(kind))
+            for kind in (T.int32, T.bool, T.complex64, "x", None)
+        ]
 
     same(run)

@@ -77,7 +77,7 @@ globals().update(_ops.functions(""))
 globals().update(_dtypes.ALIASES)
 globals()["bool"] = _dtypes.bool_
 
-from cleargrad import linalg, nn, random, special
+from cleargrad import fft, linalg, nn, random, signal, special
 from cleargrad.ops import return_types
 
 __version__ = "0.1.0"

@@ -61,7 +61,9 @@ def converted(self: Tensor, kind: Callable) -> Any:
     value = item(self)
     if isinstance(value, complex) and kind is not complex:
         if value.imag:
-            raise error(RuntimeError, kind.__name__, f"{value} has an imaginary part", fix="take .real or .abs()")
+            raise error(
+                RuntimeError, kind.__name__, f"{value} has an imaginary part", fix="take .real or .abs()"
+            )
         value = value.real
     return kind(value)
 
@@ -119,13 +121,17 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.n
     data = numpy(self)
     if dtype is not None and data.dtype != dtype:
         if copy is False:
-            raise error(ValueError, "__array__", f"a copy is needed to convert {self.dtype} to {dtype}", tensor=self)
+            raise error(
+                ValueError, "__array__", f"a copy is needed to convert {self.dtype} to {dtype}", tensor=self
+            )
         return data.astype(dtype)
     return data.copy() if copy else data
 
 
 @method
-def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+def __array_wrap__(
+    self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False
+) -> Tensor:
     """The result of a NumPy function on tensors, as a tensor."""
     return from_numpy(np.asarray(array))
 
@@ -197,7 +203,7 @@ def copied_memory(tensor: Tensor, memo: dict) -> np.ndarray:
         return whole
     if whole.strides != owner._data.strides:
         return tensor._data.copy(order="K")
-    return run_window(whole, **geometry(tensor))
+    return run_window(whole, **geometry(tensor, tensor._base))
 
 
 @method

@@ -312,6 +312,8 @@ def detach(self: Tensor) -> Tensor:
     """The same memory outside the graph."""
     alias = wrap(self._data)
     alias._ver = cell_of(self)
+    if mode.recorder is not None:
+        mode.recorder.alias(self, alias)
     return alias
 
 
@@ -326,7 +328,10 @@ def detach_(self: Tensor) -> Tensor:
 
 
 def _get_data(self: Tensor) -> Tensor:
-    return wrap(self._data)  # a version cell of its own: writes to .data are invisible to autograd
+    alias = wrap(self._data)  # a version cell of its own: writes to .data are invisible to autograd
+    if mode.recorder is not None:
+        mode.recorder.alias(self, alias)
+    return alias
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:

@@ -585,6 +585,24 @@ def test_writes_of_an_overlapping_source():
     same(run)
 
 
+def test_a_copy_of_a_leaf_is_not_a_leaf():
+    def run(T):
+        seen = []
+        x = leaf(T, 3)
+        y = T.zeros(3)
+        y.copy_(x)
+        kinds = y.is_leaf, y.grad_fn is None, y.requires_grad
+        z = x * 2
+        w = T.zeros(3)
+        w.copy_(z)
+        w.register_hook(lambda grad: seen.append(grad.tolist()))
+        (w * 3 + z * 10).sum().backward()
+        y.zero_()
+        return kinds, seen, x.grad, y.requires_grad
+
+    same(run)
+
+
 def test_dtype_of_a_write():
     def run(T):
         x = leaf(T, 3)

@@ -171,7 +171,7 @@ def same(ours: Any, theirs: Any, what: str, *, loose: float = 1.0) -> None:
 
 
 def numbers(tensor: Any) -> np.ndarray:
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_conj()
     if str(tensor.dtype).endswith("bfloat16"):
         tensor = tensor.float()
     return tensor.numpy()

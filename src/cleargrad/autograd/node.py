@@ -270,7 +270,7 @@ def refresh(view: Tensor) -> None:
         before = view._edge
         settings = mode.set(grad=True)  # asked for without recording, it is still a history
         try:
-            view._edge = base.window(**geometry(view))._edge
+            view._edge = base.window(**geometry(view, base))._edge
         finally:
             mode.set(**settings)
         move_keepers(before, view._edge)
@@ -290,9 +290,8 @@ def move_keepers(before: Node | Output | None, after: Node | Output | None) -> N
             extra_of(target).keepers[key] = TensorHook(keeper.hook, new_number)
 
 
-def geometry(view: Tensor) -> dict[str, Any]:
+def geometry(view: Tensor, base: Tensor) -> dict[str, Any]:
     """Where a view lies within its base: attributes for as_strided and as_strided_scatter, in elements."""
-    base = view._base
     return {
         "size": view._data.shape,
         "stride": strides_of(view._data),
@@ -323,20 +322,27 @@ def is_leaf(tensor: Tensor) -> bool:
 # Hooks -----------------------------------------------------------------------------------------------------
 
 
+def _reference(dictionary: dict) -> Callable[[], dict | None]:
+    """A weak reference where there can be one: plain dictionaries have none."""
+    return (lambda: dictionary) if type(dictionary) is dict else weakref.ref(dictionary)
+
+
 class RemovableHandle:
     """Removes a hook again; also usable as a context manager."""
 
     _next_id = 0
 
     def __init__(self, hooks: dict, *, extra_dict: Any = None):
-        self.hooks = weakref.ref(hooks) if not isinstance(hooks, dict) else lambda: hooks
+        extra = [] if extra_dict is None else extra_dict if isinstance(extra_dict, list) else [extra_dict]
+        self.dictionaries = [_reference(dictionary) for dictionary in (hooks, *extra)]
         self.id = RemovableHandle._next_id
         RemovableHandle._next_id += 1
 
     def remove(self) -> None:
-        hooks = self.hooks()
-        if hooks is not None:
-            hooks.pop(self.id, None)
+        for reference in self.dictionaries:
+            dictionary = reference()
+            if dictionary is not None:
+                dictionary.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -22,7 +22,9 @@ class device:
             index, type = type, "cuda"
         if not isinstance(type, str):
             kind = type.__class__.__name__
-            raise error(TypeError, "device", f"a device is given by a string, a number or a device, not {kind}")
+            raise error(
+                TypeError, "device", f"a device is given by a string, a number or a device, not {kind}"
+            )
         name, colon, number = type.partition(":")
         if name not in KNOWN or (colon and not number.isdigit()):
             rule = f"a device string is a type and an optional index, such as 'cpu' or 'cuda:0', not {type!r}"

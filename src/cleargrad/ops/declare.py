@@ -98,7 +98,8 @@ def _elementwise_rules(
         if check is not None:
             check(*operands)
         if common.category not in accepts:
-            raise error(NotImplementedError, name, f"not implemented for {common}", **dict(zip(names, operands)))
+            facts = dict(zip(names, operands))
+            raise error(NotImplementedError, name, f"not implemented for {common}", **facts)
         if result == "float" and common.category < dtypes.FLOAT:
             common = dtypes.get_default_dtype()
         if result == "bool":

@@ -25,8 +25,6 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     """Runs an op and writes its result into the first operand."""
     target = operands[0]
     name = op.name + "_"
-    if mode.how == SPECIAL and mode.recorder is not None:
-        return assign(target, mode.recorder.call(op, operands, attrs), name)
     check_memory(target, name)
     edges = None
     if mode.grad and op.vjp is not NO_GRAD:
@@ -38,6 +36,8 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
             operands = keep_old_value(op, operands, edges)
         else:
             edges = None
+    if mode.how == SPECIAL and mode.recorder is not None:
+        return assign(target, mode.recorder.call(op, operands, attrs), name)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
         result = as_array(op.run(*arrays, **attrs))
@@ -61,8 +61,16 @@ def keep_old_value(op: Op, operands: tuple, edges: tuple) -> tuple:
     kept = []
     for x, edge, keep in zip(operands, edges, plan.keeps, strict=False):
         overwritten = keep and isinstance(x, Tensor) and (x is target or shares_memory(x, target))
-        kept.append(wrap(x._data.copy(), edge) if overwritten else x)
+        kept.append(old_value(x, edge) if overwritten else x)
     return tuple(kept)
+
+
+def old_value(x: Tensor, edge: Node | Output | None) -> Tensor:
+    """A tensor that keeps what another holds now."""
+    kept = wrap(x._data.copy(), edge)
+    if mode.recorder is not None:
+        mode.recorder.rename(x, kept)
+    return kept
 
 
 def shares_memory(x: Tensor, target: Tensor) -> bool:
@@ -77,7 +85,7 @@ def inplace_form(function: Callable, name: str) -> Callable:
         source = self
         if mode.grad and edge_of(self) is not None:
             check_history(self, name)
-            source = wrap(self._data.copy(), self._edge)
+            source = old_value(self, self._edge)
         return assign(self, function(source, *args, **kwargs), name)
 
     method.__name__ = method.__qualname__ = name
@@ -102,7 +110,7 @@ def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> 
     target.bump()
     if edge is None and target_edge is not None:
         edge = forget(target, target_edge)
-    elif replaces and target_edge is not None and target._base is None:
+    elif edge is not None and target._base is None and (replaces or type(edge) is AccumulateGrad):
         edge = replace(target, value, target_edge, edge)
     if edge is not None:
         rebase(target, edge)
@@ -115,7 +123,7 @@ def forget(target: Tensor, edge: Node | Output) -> Node:
     return tie(OPS["overwrite"], (target,), {}, (edge,), data.shape, data.dtype, ())
 
 
-def replace(target: Tensor, value: Tensor, old: Node | Output, new: Node | Output | None) -> Node:
+def replace(target: Tensor, value: Tensor, old: Node | Output | None, new: Any) -> Node:
     """The history of a copy: the gradient goes to the source, zeros to what was there before."""
     data = target._data
     return tie(OPS["copy"], (target, value), {}, (old, new), data.shape, data.dtype, ())
@@ -206,7 +214,7 @@ def rebase(target: Tensor, edge: Node | Output | None) -> None:
         target._edge = edge
         return
     scatter = OPS["as_strided_scatter"]
-    attrs = geometry(target)
+    attrs = geometry(target, base)
     edges = (base._edge, edge)
     data = base._data
     before = base._edge

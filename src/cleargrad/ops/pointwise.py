@@ -219,7 +219,7 @@ def rest(name: str, formula: Callable, quotient: Callable) -> Callable:
 true_divide = elementwise(
     "div",
     lambda x, y: x / y,
-    vjp=(lambda g, y: g / conj(y), lambda g, y, out: -g * conj(out / y)),
+    vjp=(lambda g, y: g / conj(y), lambda g, x, y: -g * conj(x / y / y)),
     samples=binary(other=(0.5, 3.0)),
     result="float",
     public=False,
@@ -252,8 +252,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def dividing_door(rounding_mode: str | None) -> Callable:
     doors = {None: true_divide, "floor": divide_floor, "trunc": divide_trunc}
     if rounding_mode not in doors:
-        rule = f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
-        raise error(RuntimeError, "div", rule)
+        rule = "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+        raise error(RuntimeError, "div", f"{rule}{rounding_mode!r}")
     return doors[rounding_mode]
 
 

@@ -87,8 +87,10 @@ class Recorder:
 
     def __init__(self) -> None:
         self.graph = Graph()
-        self.known: dict[int, tuple[Value, int]] = {}  # id of an array -> its value, and the tick it held at
-        self.alive: list[np.ndarray] = []  # keeps those ids from being reused
+        self.known: dict[int, tuple[Value, int]] = {}  # id of an array -> its value, and how many writes it saw
+        self.alive: list[Any] = []  # keeps those ids from being reused
+        self.owners: dict[int, Tensor] = {}  # id of a version cell -> the tensor whose array is the whole memory
+        self.writes: dict[int, int] = {}  # id of an owner's array -> how often the memory was written
         self.written: dict[int, Tensor] = {}
 
     def __enter__(self) -> Recorder:
@@ -101,13 +103,13 @@ class Recorder:
     def input(self, like: Tensor) -> Tensor:
         """A symbolic tensor of the same shape, dtype and strides."""
         tensor = wrap(np.empty_like(like._data))
-        self.graph.inputs.append(self.name(tensor._data, cell_of(tensor)[0]))
+        self.graph.inputs.append(self.name(tensor))
         return tensor
 
     def constant(self, data: np.ndarray) -> Tensor:
         """A tensor whose values are known now and the same in every run."""
         tensor = wrap(data)
-        self.graph.outside.append((self.name(data, 0), tensor))
+        self.graph.outside.append((self.name(tensor), tensor))
         return tensor
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
@@ -124,7 +126,7 @@ class Recorder:
             arrays = [np.empty(part.shape, part.dtype.numpy) for part in spec]
         outs = link(op, operands, attrs, arrays, mode.grad)
         tensors = outs if isinstance(outs, tuple) else (outs,)
-        results = tuple(self.name(out._data, cell_of(out)[0]) for out in tensors)
+        results = tuple(self.name(out) for out in tensors)
         self.graph.calls.append(Call(op, values, attrs, results))
         return outs
 
@@ -142,51 +144,69 @@ class Recorder:
             mode.set(**before)
         return link(op, operands, attrs, arrays, mode.grad)
 
-    def name(self, data: np.ndarray, tick: int) -> Value:
-        from cleargrad.core.dtype import OF_NUMPY
-
-        value = Value(self.graph.size, Spec(data.shape, OF_NUMPY[data.dtype]))
-        self.graph.size += 1
-        self.known[id(data)] = (value, tick)
-        self.alive.append(data)
+    def name(self, tensor: Tensor) -> Value:
+        """A new graph value, for which this tensor stands."""
+        value = self.slot(Spec(tensor._data.shape, tensor.dtype))
+        self.set(tensor, value)
         return value
+
+    def rename(self, tensor: Tensor, kept: Tensor) -> None:
+        """Another tensor stands for the present value of one."""
+        self.set(kept, self.value(tensor))
+
+    def alias(self, tensor: Tensor, other: Tensor) -> None:
+        """Another tensor, which autograd takes for a stranger, has the same memory."""
+        self.value(tensor)
+        self.owners[id(cell_of(other))] = self.owner(tensor)
+        self.alive.append(other._ver)
+
+    def slot(self, spec: Spec) -> Value:
+        self.graph.size += 1
+        return Value(self.graph.size - 1, spec)
+
+    def set(self, tensor: Tensor, value: Value) -> None:
+        owner = self.owner(tensor)
+        self.known[id(tensor._data)] = (value, self.writes.get(id(owner._data), 0))
+        self.alive.append(tensor._data)
+
+    def owner(self, tensor: Tensor) -> Tensor:
+        """The tensor that has the whole memory of a view or alias."""
+        cell = cell_of(tensor)
+        if id(cell) not in self.owners:
+            self.owners[id(cell)] = tensor if tensor._base is None else tensor._base
+            self.alive.append(cell)
+        return self.owners[id(cell)]
 
     def value(self, tensor: Tensor) -> Value:
         """The graph value a tensor stands for now."""
-        entry = self.known.get(id(tensor._data))
-        base = tensor._base
-        stale = base is not None and (
-            entry[1] < cell_of(tensor)[0] if entry is not None else id(base._data) in self.written
-        )
-        if entry is not None and not stale:
-            return entry[0]
-        if base is None or not stale:
-            value = self.name(tensor._data, cell_of(tensor)[0])
+        owner = self.owner(tensor)
+        writes = self.writes.get(id(owner._data), 0)
+        found, seen = self.known.get(id(tensor._data), (None, 0))
+        if found is not None and (seen == writes or owner._data is tensor._data):
+            return found
+        if owner._data is tensor._data or not writes:
+            value = self.name(tensor)
             self.graph.outside.append((value, tensor))
             return value
-        source = self.value(base)
-        attrs = geometry(tensor)
-        value = self.name(tensor._data, cell_of(tensor)[0])
-        self.graph.calls.append(Call(OPS["as_strided"], (source,), attrs, (value,)))
+        source = self.value(owner)
+        value = self.name(tensor)
+        self.graph.calls.append(Call(OPS["as_strided"], (source,), geometry(tensor, owner), (value,)))
         return value
 
     def write(self, target: Tensor, value: Tensor) -> None:
         """Makes a write functional: the memory's owner stands for a new value from here on."""
         new = self.value(value)
-        base = target._base
-        if base is not None:
-            old = self.value(base)
-            attrs = geometry(target)
-            whole = Value(self.graph.size, old.spec)
-            self.graph.size += 1
-            self.graph.calls.append(Call(OPS["as_strided_scatter"], (old, new), attrs, (whole,)))
-            new = whole
-        owner = target if base is None else base
-        outside = (
-            any(tensor is owner for _, tensor in self.graph.outside) or id(owner._data) not in self.known
+        owner = self.owner(target)
+        outside = id(owner._data) not in self.known or any(
+            tensor._data is owner._data for _, tensor in self.graph.outside
         )
-        self.known[id(owner._data)] = (new, cell_of(owner)[0])
-        self.alive.append(owner._data)
+        if owner._data is not target._data:
+            old = self.value(owner)
+            new, part = self.slot(old.spec), new
+            attrs = geometry(target, owner)
+            self.graph.calls.append(Call(OPS["as_strided_scatter"], (old, part), attrs, (new,)))
+        self.writes[id(owner._data)] = self.writes.get(id(owner._data), 0) + 1
+        self.set(owner, new)
         if outside:
             self.written[id(owner._data)] = owner
 

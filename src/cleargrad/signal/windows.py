@@ -1,0 +1,5 @@
+"""torch.signal.windows, collected from the ops' declarations."""
+
+from cleargrad import ops as _ops
+
+globals().update(_ops.functions("signal.windows"))
