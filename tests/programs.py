@@ -272,7 +272,7 @@ def product(d: Draw) -> str:
 
     if d.chance(0.4) and x.ndim > 1:
         return f"{x} @ {x}.transpose(-1, -2)"
-    return f"T.matmul({x}, {d.tensor(keep=fits)})"
+    return f"T.matmul({x}, {d.tensor(keep=fits)}).clone()"  # PyTorch returns some of them at version 1
 
 
 def joined(d: Draw) -> str:
@@ -350,7 +350,7 @@ def three(d: Draw) -> str:
     x = d.tensor(floating=True)
     y = d.tensor(keep=lambda y: y.dtype == x.dtype and broadcasts(x.shape, y.shape))
     return d.choice(
-        [f"T.addcmul({x}, {y}, {y}, value=0.5)", f"T.lerp({x}, {y}, 0.25)", f"T.lerp({x}, {y}, {y})", f"{x}.hypot({y} + 3)"]
+        [f"T.addcmul({x}, {y}, {y}, value=0.5)", f"T.lerp({x}, {y}, {y})", f"{x}.hypot({y} + 3)"]
     )
 
 
@@ -448,9 +448,40 @@ def detached(d: Draw) -> str:
 
 def target(d: Draw, **wishes: Any) -> Named:
     """Mostly one that may be written."""
-    if d.chance(0.9):
-        return d.tensor(**wishes, keep=lambda x: not (x.tensor.is_leaf and x.tensor.requires_grad))
-    return d.tensor(**wishes)
+    refused = d.chance(0.1)
+    x = d.tensor(**wishes, keep=lambda x: refused or not protected(x.tensor))
+    if overlaps(x.tensor):
+        raise Nothing  # what PyTorch writes then depends on the order of its loops
+    return x
+
+
+def protected(x: torch.Tensor) -> bool:
+    """Whether it is, or looks into, a leaf that needs a gradient."""
+    whole = x._base if x._is_view() else x
+    return whole.is_leaf and whole.requires_grad
+
+
+def overlaps(x: torch.Tensor) -> bool:
+    """Whether two elements are one, other than along an expanded dimension, which both libraries refuse."""
+    if x.is_contiguous() or any(n > 1 and step == 0 for n, step in zip(x.shape, x.stride(), strict=True)):
+        return False
+    places = sum(np.arange(n).reshape(-1, *[1] * k) * s for k, (n, s) in enumerate(zip(x.shape[::-1], x.stride()[::-1])))
+    return np.unique(places).size < x.numel()
+
+
+def written(x: Named, y: Any) -> Any:
+    """A value as it can be written into x: without history into whole numbers, and not from other parts of x."""
+    if not isinstance(y, Named):
+        return y
+    if y.tensor.requires_grad and not x.dtype.startswith("float"):
+        return f"{y}.detach().clone()"
+    return y if y.shape == x.shape else apart(x, y)
+
+
+def apart(x: Named, y: Named) -> str:
+    """A value with memory of its own."""
+    shared = x.tensor.untyped_storage().data_ptr() == y.tensor.untyped_storage().data_ptr()
+    return f"{y}.clone()" if shared else str(y)
 
 
 def write(d: Draw) -> str:
@@ -461,12 +492,12 @@ def write(d: Draw) -> str:
     value = d.source_for(x)
     if name == "copy_" and not isinstance(value, Named):
         return f"{x}.fill_({value})"
-    return f"{x}.{name}({value})"
+    return f"{x}.{name}({written(x, value)})"
 
 
 def write_operator(d: Draw) -> str:
     x = target(d)
-    return f"{x} {d.choice(['+=', '-=', '*='])} {d.source_for(x)}"
+    return f"{x} {d.choice(['+=', '-=', '*='])} {written(x, d.source_for(x))}"
 
 
 def write_unary(d: Draw) -> str:
@@ -487,7 +518,8 @@ def write_item(d: Draw) -> str:
     if d.chance(0.5):
         values = [y for y in d.all if broadcasts_to(y.shape, shape)]
         if values:
-            return f"{x}[{index}] = {d.choice(values)}"
+            value = d.choice(values)
+            return f"{x}[{index}] = {written(x, value) if apart(x, value) == str(value) else f'{value}.detach().clone()'}"
     if d.chance(0.2):
         return f"{x}[{index}] *= 2"
     return f"{x}[{index}] = {d.number()}"
@@ -500,7 +532,7 @@ def write_places(d: Draw) -> str:
     if not n:
         raise Nothing
     same = [y for y in d.all if y.shape == x.shape and y.dtype == x.dtype]
-    y = d.choice(same)
+    y = apart(x, d.choice(same))
     unique = d.rng.sample(range(n), min(2, n))
     return d.choice(
         [
@@ -511,10 +543,10 @@ def write_places(d: Draw) -> str:
             f"{x}.index_add_({dim}, T.tensor({unique}), {y}.narrow({dim}, 0, {len(unique)}))",
             f"{x}.index_copy_({dim}, T.tensor({unique}), {y}.narrow({dim}, 0, {len(unique)}))",
             f"{x}.masked_scatter_({d.mask(x.shape)}, {y})",
-            f"{x}.index_put_((T.tensor({unique}),), {x}.new_ones(()), accumulate={d.choice([True, False])})",
+            f"{x}.index_put_((T.tensor([0, -1]),), {x}.new_ones(()), accumulate={d.choice([True, False])})",
             f"{x}.addcmul_({y}, {y})",
-            f"{x}.lerp_({y}, 0.5)",
-            f"{x}.cumsum_({dim})",
+            f"{x}.lerp_({y}, {y})",
+            f"{x}.cumsum_({dim})" if x.dtype != "bool" else f"{x}.logical_not_()",
         ]
     )
 
@@ -525,11 +557,13 @@ def write_view(d: Draw) -> str:
     view = d.choice(
         [f"{x}[{d.index(x)}]", f"{x}.transpose(0, -1)", f"{x}.unsqueeze(0)", f"{x}.diagonal()" if x.ndim > 1 else f"{x}[::2]"]
     )
-    return f"{view}.{d.choice(['mul_(2)', 'add_(1)', 'zero_()', 'exp_()', 'relu_()', 'copy_(' + str(d.tensor()) + ')'])}"
+    return f"{view}.{d.choice(['mul_(2)', 'add_(1)', 'zero_()', 'exp_()', 'relu_()', f'copy_({written(x, d.tensor())})'])}"
 
 
 def state(d: Draw) -> str:
     x = d.tensor(floating=True)
+    if x.tensor._is_view() or any(y.tensor._is_view() and y.tensor._base is x.tensor for y in d.all):
+        return f"{x}.retain_grad()"
     return f"{x}.{d.choice(['retain_grad()', 'detach_()', 'requires_grad_()'])}"
 
 

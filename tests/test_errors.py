@@ -1,7 +1,7 @@
 """Bad calls: PyTorch's type of exception, our layout, and nothing half done.
 
-The first line of a message is `op: rule in words`; the facts follow one per line; the last says where in the user's
-program it happened.
+The first line of a message is `op: rule in words`; the facts follow one per line; the last says where in the
+user's program it happened.
 """
 
 from __future__ import annotations

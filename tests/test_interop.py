@@ -97,9 +97,17 @@ def test_numpy_functions_of_tensors():
     def run(T):
         x, array = T.tensor([1.0, -4.0]), np.array([1.0, 2.0])
         return (
-            np.exp(x), np.add(x, x), np.multiply(array, x), np.add(x, x, out=np.zeros(2)), np.maximum.reduce(x),
-            np.modf(x), np.concatenate([x, x]), np.stack([x, x]), np.where(array > 1, x, x), np.dot(x, x),
-        )  # fmt: skip
+            np.exp(x),
+            np.add(x, x),
+            np.multiply(array, x),
+            np.add(x, x, out=np.zeros(2)),
+            np.maximum.reduce(x),
+            np.modf(x),
+            np.concatenate([x, x]),
+            np.stack([x, x]),
+            np.where(array > 1, x, x),
+            np.dot(x, x),
+        )
 
     same(run)
 
@@ -114,10 +122,20 @@ def test_arithmetic_with_numpy_numbers_and_arrays():
     def run(T):
         x, array = T.tensor([1.0, 2.0]), np.array([3.0, 4.0])
         return (
-            x + array, x * np.float32(2), np.float64(2) * x, np.float32(1) + x, x - np.int64(1), x == array,
-            np.float32(1) + T.tensor(1), x[np.int64(1)], x[np.array([1, 0])], x[np.array([True, False])],
-            array[T.tensor([1, 0])], array[T.tensor([True, False])], array[T.tensor(1)],
-        )  # fmt: skip
+            x + array,
+            x * np.float32(2),
+            np.float64(2) * x,
+            np.float32(1) + x,
+            x - np.int64(1),
+            x == array,
+            np.float32(1) + T.tensor(1),
+            x[np.int64(1)],
+            x[np.array([1, 0])],
+            x[np.array([True, False])],
+            array[T.tensor([1, 0])],
+            array[T.tensor([True, False])],
+            array[T.tensor(1)],
+        )
 
     same(run)
 
@@ -196,9 +214,17 @@ def test_dlpack_refuses_gradients(T):
 def test_python_numbers():
     def run(T):
         values = [
-            T.tensor(2.5), T.tensor([3]), T.tensor([[True]]), T.tensor(1j), T.tensor(2 + 0j), T.ones(2), T.ones(0),
-            T.tensor(math.inf), T.tensor(1.5, dtype=T.bfloat16), T.tensor(200, dtype=T.uint8),
-        ]  # fmt: skip
+            T.tensor(2.5),
+            T.tensor([3]),
+            T.tensor([[True]]),
+            T.tensor(1j),
+            T.tensor(2 + 0j),
+            T.ones(2),
+            T.ones(0),
+            T.tensor(math.inf),
+            T.tensor(1.5, dtype=T.bfloat16),
+            T.tensor(200, dtype=T.uint8),
+        ]
         readers = (
             float,
             int,
@@ -229,14 +255,32 @@ def test_more_of_python():
         return [
             failure(call)
             for call in (
-                lambda: math.sqrt(T.tensor(4.0)), lambda: round(T.tensor(2.567), 1), lambda: math.floor(T.tensor(2.5)),
-                lambda: f"{T.tensor(2.5):.3f}", lambda: [1, 2, 3][i], lambda: [1] * i, lambda: "ab" * i,
-                lambda: sum(x), lambda: max(x), lambda: min(x), lambda: [y.item() for y in sorted(x)], lambda: any(x),
-                lambda: [y.item() for y in x], lambda: [*x][1], lambda: divmod(T.tensor(7), 2), lambda: abs(-x),
-                lambda: pow(x, 2), lambda: 2**x, lambda: x.__delitem__(0), lambda: [y.item() for y in reversed(x)],
-                lambda: slice(i).indices(5), lambda: x[i], lambda: x[:i], lambda: bytes(i),
+                lambda: math.sqrt(T.tensor(4.0)),
+                lambda: round(T.tensor(2.567), 1),
+                lambda: math.floor(T.tensor(2.5)),
+                lambda: f"{T.tensor(2.5):.3f}",
+                lambda: [1, 2, 3][i],
+                lambda: [1] * i,
+                lambda: "ab" * i,
+                lambda: sum(x),
+                lambda: max(x),
+                lambda: min(x),
+                lambda: [y.item() for y in sorted(x)],
+                lambda: any(x),
+                lambda: [y.item() for y in x],
+                lambda: [*x][1],
+                lambda: divmod(T.tensor(7), 2),
+                lambda: abs(-x),
+                lambda: pow(x, 2),
+                lambda: 2**x,
+                lambda: x.__delitem__(0),
+                lambda: [y.item() for y in reversed(x)],
+                lambda: slice(i).indices(5),
+                lambda: x[i],
+                lambda: x[:i],
+                lambda: bytes(i),
             )
-        ]  # fmt: skip
+        ]
 
     same(run)
 
@@ -247,12 +291,23 @@ def test_in_and_hash():
         return [
             failure(call)
             for call in (
-                lambda: 1.0 in x, lambda: 5 in x, lambda: T.tensor(2.0) in x, lambda: T.ones(2) in T.ones(3, 2),
-                lambda: "a" in x, lambda: None in x, lambda: x in [x], lambda: x in [T.zeros(2), x],
-                lambda: len({x, x, T.ones(2)}), lambda: {x: 1}[x], lambda: x == None, lambda: x != "a",  # noqa: E711
-                lambda: (x == 1.0), lambda: hash(x) == hash(x), lambda: hash(x) == hash(x.clone()),
+                lambda: 1.0 in x,
+                lambda: 5 in x,
+                lambda: T.tensor(2.0) in x,
+                lambda: T.ones(2) in T.ones(3, 2),
+                lambda: "a" in x,
+                lambda: None in x,
+                lambda: x in [x],
+                lambda: x in [T.zeros(2), x],
+                lambda: len({x, x, T.ones(2)}),
+                lambda: {x: 1}[x],
+                lambda: x == None,  # noqa: E711
+                lambda: x != "a",
+                lambda: x == 1.0,
+                lambda: hash(x) == hash(x),
+                lambda: hash(x) == hash(x.clone()),
             )
-        ]  # fmt: skip
+        ]
 
     same(run)
 
@@ -276,10 +331,15 @@ def test_operators_refuse_foreign_objects(operator, other):
 def test_tolist():
     def run(T):
         return [
-            T.tensor(3).tolist(), T.ones(2, 0, 3).tolist(), T.ones(0).tolist(), T.tensor([[True, False]]).tolist(),
-            T.tensor([1.5], dtype=T.bfloat16).tolist(), T.tensor([1.5], dtype=T.float16).tolist(),
-            T.arange(4).reshape(2, 2).t().tolist(), type(T.tensor([1]).tolist()[0]).__name__,
-        ]  # fmt: skip
+            T.tensor(3).tolist(),
+            T.ones(2, 0, 3).tolist(),
+            T.ones(0).tolist(),
+            T.tensor([[True, False]]).tolist(),
+            T.tensor([1.5], dtype=T.bfloat16).tolist(),
+            T.tensor([1.5], dtype=T.float16).tolist(),
+            T.arange(4).reshape(2, 2).t().tolist(),
+            type(T.tensor([1]).tolist()[0]).__name__,
+        ]
 
     same(run)
 
@@ -292,9 +352,16 @@ def test_pickles():
         grad = T.tensor([1.0, 2.0], requires_grad=True)
         (grad * 3).sum().backward()
         tensors = [
-            T.tensor(3), T.arange(6.0).reshape(2, 3).t(), T.arange(6.0)[2:4], T.ones(0, 2), T.tensor([1 + 2j]), grad,
-            grad * 2, T.tensor([True]), T.tensor([1.5], dtype=T.bfloat16).float(),
-        ]  # fmt: skip
+            T.tensor(3),
+            T.arange(6.0).reshape(2, 3).t(),
+            T.arange(6.0)[2:4],
+            T.ones(0, 2),
+            T.tensor([1 + 2j]),
+            grad,
+            grad * 2,
+            T.tensor([True]),
+            T.tensor([1.5], dtype=T.bfloat16).float(),
+        ]
         loaded = [pickle.loads(pickle.dumps(tensor)) for tensor in tensors]
         return loaded, [(x.requires_grad, x.is_leaf, x.stride()) for x in loaded], loaded[5].grad
 
@@ -353,9 +420,20 @@ def test_deep_copies():
         part_first, whole_second = copy.deepcopy((base[1:3], base))
         part_first.zero_()
         return (
-            x, x.grad, made, made.grad, made.is_leaf, first is second, first is shared, base, whole, part,
-            whole_second, copy.deepcopy(T.ones(2, 3).t()).stride(), failure(lambda: copy.deepcopy(x * 2)),
-        )  # fmt: skip
+            x,
+            x.grad,
+            made,
+            made.grad,
+            made.is_leaf,
+            first is second,
+            first is shared,
+            base,
+            whole,
+            part,
+            whole_second,
+            copy.deepcopy(T.ones(2, 3).t()).stride(),
+            failure(lambda: copy.deepcopy(x * 2)),
+        )
 
     same(run)
 

@@ -11,9 +11,19 @@ import cleargrad as cg
 from tests.oracle import failure, same
 
 NAMES = (
-    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
     "complex128",
-)  # fmt: skip
+)
 NUMBERS = (True, 3, 1.5, 2j)
 
 
@@ -145,11 +155,22 @@ def test_the_default_dtype(name, restored_default):
         T.set_default_dtype(getattr(T, name))
         ints = T.arange(3)
         return (
-            T.get_default_dtype(), T.tensor(1.5).dtype, T.tensor([1.5]).dtype, T.ones(1).dtype,
-            (ints / 2).dtype, (ints * 1.5).dtype, T.result_type(ints, 1.5), ints.float().dtype,
-            T.arange(0, 1, 0.5).dtype, T.linspace(0, 1, 2).dtype, T.tensor(1).dtype, T.sqrt(ints).dtype,
-            T.full((1,), 1.5).dtype, T.rand(1).dtype, T.eye(2).dtype,
-        )  # fmt: skip
+            T.get_default_dtype(),
+            T.tensor(1.5).dtype,
+            T.tensor([1.5]).dtype,
+            T.ones(1).dtype,
+            (ints / 2).dtype,
+            (ints * 1.5).dtype,
+            T.result_type(ints, 1.5),
+            ints.float().dtype,
+            T.arange(0, 1, 0.5).dtype,
+            T.linspace(0, 1, 2).dtype,
+            T.tensor(1).dtype,
+            T.sqrt(ints).dtype,
+            T.full((1,), 1.5).dtype,
+            T.rand(1).dtype,
+            T.eye(2).dtype,
+        )
 
     same(run)
 

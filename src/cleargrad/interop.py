@@ -14,8 +14,8 @@ from cleargrad.autograd.node import edge_of, geometry, is_leaf
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of
 from cleargrad.errors import error
-from cleargrad.ops.creation import factory, finish, from_numpy
 from cleargrad.ops.apply import NUMBERS
+from cleargrad.ops.creation import factory, finish, from_numpy
 from cleargrad.ops.record import no_value_error
 from cleargrad.ops.strides import run_window
 from cleargrad.tensor import method

@@ -56,6 +56,22 @@ def test_the_callers_gradient_is_not_taken_over(T):
     assert y.grad.tolist() == [1.0, 1.0, 1.0]
 
 
+def test_a_gradient_with_a_graph_has_memory_of_its_own():
+    def run(T):
+        x = T.ones(3, requires_grad=True)
+        given = T.ones(3)
+        x.backward(given, create_graph=True)
+        given.zero_()
+        y = T.ones(3, requires_grad=True)
+        y.sum().backward(create_graph=True)
+        (y[1] * 5).backward()
+        kept = y.grad.detach().clone(), y.grad.stride(), x.grad.detach().clone()
+        x.grad = y.grad = None
+        return kept
+
+    same(run)
+
+
 @LIBRARIES
 def test_two_leaves_never_share_a_gradient(T):
     x = T.zeros(3, requires_grad=True)

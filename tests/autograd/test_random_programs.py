@@ -1,7 +1,7 @@
-"""Random programs of ops, views and in-place writes, run with both libraries: where both work, gradients agree.
+"""Random programs of ops, views and in-place writes, run with both libraries: gradients agree.
 
-PyTorch refuses a few programs that work here (writes that overlap their source, views of `split` after their base was
-written), so a refusal of one library is only checked against the values so far.
+PyTorch refuses a few programs that work here (writes that overlap their source, views of `split` after their
+base was written), so a refusal of one library is only checked against the values so far.
 """
 
 from __future__ import annotations

@@ -344,6 +344,14 @@ class RemovableHandle:
             if dictionary is not None:
                 dictionary.pop(self.id, None)
 
+    def __getstate__(self) -> tuple:
+        return [reference() for reference in self.dictionaries], self.id
+
+    def __setstate__(self, state: tuple) -> None:
+        dictionaries, self.id = state
+        self.dictionaries = [_reference({} if found is None else found) for found in dictionaries]
+        RemovableHandle._next_id = max(RemovableHandle._next_id, self.id + 1)
+
     def __enter__(self) -> RemovableHandle:
         return self
 

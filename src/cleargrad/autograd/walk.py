@@ -415,19 +415,22 @@ def keep_captured(captured: dict, goals: Any, node: Node, grad: Any) -> None:
 def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
     """Accumulation as PyTorch does it; under create_graph out of place, so that it can be differentiated."""
     leaf = node.leaf()
-    if leaf is None:
+    if leaf is None or leaf._edge is None:  # gone, or its gradient is no longer wanted
         return
     if not create_graph and mode.recorder is None:
         add_array_to_leaf(node, grad._data.copy())
         return
-    leaf._grad = grad if leaf._grad is None else leaf._grad + grad
+    if leaf._grad is not None:
+        leaf._grad = leaf._grad + grad
+    else:  # memory of its own, since a later backward adds to it in place
+        leaf._grad = grad if mode.recorder is not None else grad.clone()
     run_leaf_hooks(node, leaf, grad)
 
 
 def add_array_to_leaf(node: AccumulateGrad, data: np.ndarray) -> None:
     """In place when `.grad` exists, so that it keeps its identity; else the array becomes it."""
     leaf = node.leaf()
-    if leaf is None:
+    if leaf is None or leaf._edge is None:  # gone, or its gradient is no longer wanted
         return
     present = leaf._grad
     if present is None:

@@ -93,7 +93,7 @@ class Stateful:
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Puts this module's own state into a dictionary, without its submodules'."""
         for name, tensor in self._own_state().items():
-            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+            destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
         if type(self).get_extra_state is not Stateful.get_extra_state:
             destination[prefix + EXTRA] = self.get_extra_state()
 

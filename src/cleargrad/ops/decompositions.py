@@ -17,7 +17,7 @@ from cleargrad.errors import LinAlgError, error
 from cleargrad.ops import return_types
 from cleargrad.ops.declare import composite, opaque
 from cleargrad.ops.joining import cat
-from cleargrad.ops.linear_algebra import check_matrix, definite, identity, identity_of, invertible, renamed
+from cleargrad.ops.linear_algebra import check_matrix, definite, identity, invertible
 from cleargrad.ops.matmul import adjoint
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.pointwise import conj
@@ -128,67 +128,6 @@ def qr(A: Tensor, mode: str = "reduced") -> tuple:
 def qr_(input: Tensor, some: bool = True) -> tuple:
     """The older form of linalg.qr."""
     return return_types.qr(qr_op(input, mode="reduced" if some else "complete"))
-
-
-def reflectors_spec(A: Tensor) -> list[Spec]:
-    check_matrix("geqrf", A)
-    batch, m, n, k = sizes(A)
-    return [Spec((*batch, m, n), A.dtype), Spec((*batch, k), A.dtype)]
-
-
-def run_reflectors(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    compact, tau = np.linalg.qr(A, mode="raw")
-    return compact.swapaxes(-1, -2).copy(), tau
-
-
-reflectors = opaque(
-    "geqrf",
-    spec=reflectors_spec,
-    run=run_reflectors,
-    vjp=NO_GRAD,
-    samples=lambda: iter([Sample(real(4, 3)), Sample(real(2, 3, 3))]),
-    outputs=2,
-)
-
-
-@composite(
-    lambda: iter([Sample(real(4, 3)), Sample(real(2, 3, 3)), Fails(RuntimeError, real(3))]),
-    method=True,
-    vjp=NO_GRAD,
-)
-def geqrf(input: Tensor) -> tuple:
-    """LAPACK's compact QR: R above the diagonal, Householder's reflectors below it, and their factors."""
-    return return_types.geqrf(reflectors(input))
-
-
-def householder_samples() -> Iterator[Sample]:
-    yield Sample(real(3, 2), real(2, seed=1))
-    yield Sample(real(2, 3, 3), real(2, 2, seed=1))
-    yield Fails(RuntimeError, real(2, 3), real(2))
-
-
-@composite(householder_samples, spaces=("linalg",), out=True)
-def householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of the product of the reflections I − tau·v·vᴴ, v below the diagonal of `input`."""
-    check_matrix("linalg.householder_product", input)
-    m, n = input._data.shape[-2:]
-    if m < n or tau._data.shape[-1] > n:
-        raise error(
-            RuntimeError,
-            "linalg.householder_product",
-            "expected a tall input and at most as many tau",
-            input=input,
-            tau=tau,
-        )
-    vectors = input.tril(-1) + identity(m, n, input)
-    product = identity_of(input)
-    for k in range(tau._data.shape[-1] - 1, -1, -1):
-        v = vectors[..., k : k + 1]
-        product = product - tau[..., k, None, None] * (v @ (adjoint(v) @ product))
-    return product
-
-
-composite(householder_samples, method=True, out=True)(renamed(householder_product, "orgqr"))
 
 
 # Singular values -------------------------------------------------------------------------------------------

@@ -240,3 +240,12 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     """Dropout, and the mask of what was kept."""
     check_tensor("native_dropout", input)
     return masked(input, p=p, train=train is None or train, stream=default_generator)
+
+
+@composite(
+    lambda: iter([Sample(real(3, 4), np.eye(3, 4, dtype=bool), 2.0), Sample(real(3), np.ones(3, bool), 1.0)]),
+    reference=lambda torch: torch.ops.aten.native_dropout_backward,
+)
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The gradient of native_dropout, from the mask it returned."""
+    return grad_output * mask * scale

@@ -30,7 +30,7 @@ from cleargrad.ops.index_items import (
     split_index,
     unpack_masks,
 )
-from cleargrad.ops.inplace import call_inplace, check_memory
+from cleargrad.ops.inplace import call_inplace, check_memory, looks_into_history
 from cleargrad.ops.masking import as_number, fill_op
 from cleargrad.ops.op import FACES, Face
 from cleargrad.ops.places import index_op, index_put_op, index_put_samples, index_shape, write_places
@@ -127,7 +127,7 @@ def write_plainly(self: Tensor, index: Any, value: Any) -> bool:
     elif type(value) is not float or not abs(value) < 1e38 or not (data.dtype is F32 or data.dtype is F64):
         return False
     key, _ = plain_index(index)
-    if key is None:
+    if key is None or 0 in data.strides or (how and looks_into_history(self)):
         return False
     check_memory(self, "copy_")
     try:

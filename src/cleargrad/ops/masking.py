@@ -267,7 +267,7 @@ def nonzero_samples() -> Iterator[Sample]:
 def run_nonzero(x: np.ndarray) -> np.ndarray:
     if not x.ndim:
         return np.zeros((int(bool(x)), 0), np.int64)
-    return np.stack(np.nonzero(x), axis=1)
+    return np.argwhere(x)
 
 
 places = opaque(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import geometry
+from cleargrad.codegen.expr import Expr
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, as_array, cell_of, wrap
@@ -67,6 +68,7 @@ class Graph:
 
     inputs: list[Value] = field(default_factory=list)
     outside: list[tuple[Value, Tensor]] = field(default_factory=list)
+    constants: list[tuple[Value, np.ndarray]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     writes: list[tuple[Tensor, Value]] = field(default_factory=list)
@@ -109,7 +111,7 @@ class Recorder:
     def constant(self, data: np.ndarray) -> Tensor:
         """A tensor whose values are known now and the same in every run."""
         tensor = wrap(data)
-        self.graph.outside.append((self.name(tensor), tensor))
+        self.graph.constants.append((self.name(tensor), data.copy()))
         return tensor
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
@@ -121,7 +123,7 @@ class Recorder:
         if op.view:
             arrays = op.run(operands[0]._data, **attrs)
         elif isinstance(spec, Spec):
-            arrays = np.empty(spec.shape, spec.dtype.numpy)
+            arrays = blank(op, operands, spec)
         else:
             arrays = [np.empty(part.shape, part.dtype.numpy) for part in spec]
         outs = link(op, operands, attrs, arrays, mode.grad)
@@ -217,6 +219,16 @@ class Recorder:
         return self.graph
 
 
+def blank(op: Op, operands: tuple, spec: Spec) -> np.ndarray:
+    """Memory for a result; where elementwise kernels follow the layout of their operands, so does it."""
+    arrays = [x._data for x in operands if isinstance(x, Tensor)]
+    if not isinstance(op.lower, Expr) or all(array.flags.c_contiguous for array in arrays):
+        return np.empty(spec.shape, spec.dtype.numpy)
+    ways = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    kinds = [None] * len(arrays) + [spec.dtype.numpy]
+    return np.nditer([*arrays, None], ["zerosize_ok"], ways, kinds, itershape=spec.shape).operands[-1]
+
+
 def fresh(out: Tensor, spec: Spec, operands: tuple) -> Tensor:
     """A result of parts as a kernel would have made it: in its final dtype, with memory of its own."""
     if out.dtype is not spec.dtype:
@@ -234,6 +246,8 @@ def replay(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         slots[value.index] = array
     for value, tensor in graph.outside:
         slots[value.index] = tensor._data
+    for value, array in graph.constants:
+        slots[value.index] = array
     for call in graph.calls:
         operands = [slots[x.index] if isinstance(x, Value) else x for x in call.operands]
         result = call.op.run(*operands, **call.attrs)
@@ -242,6 +256,8 @@ def replay(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
             slots[value.index] = as_array(array)
     outputs = [slots[value.index] for value in graph.outputs]
     finals = [(owner, slots[value.index].copy()) for owner, value in graph.writes]
+    if finals:  # what they overwrite may be among the outputs
+        outputs = [array.copy() for array in outputs]
     for owner, array in finals:
         np.copyto(owner._data, array)
     return outputs

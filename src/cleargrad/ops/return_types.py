@@ -51,3 +51,8 @@ linalg_lu_factor_ex = named("linalg_lu_factor_ex", "LU", "pivots", "info")
 linalg_lstsq = named("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 triangular_solve = named("triangular_solve", "solution", "cloned_coefficient")
 geqrf = named("geqrf", "a", "tau")
+linalg_ldl_factor = named("linalg_ldl_factor", "LD", "pivots")
+linalg_ldl_factor_ex = named("linalg_ldl_factor_ex", "LD", "pivots", "info")
+
+histogram = named("histogram", "hist", "bin_edges")
+histogramdd = named("histogramdd", "hist", "bin_edges")

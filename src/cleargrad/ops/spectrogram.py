@@ -115,6 +115,8 @@ def whole_window(
         window = ones(width, dtype=input.dtype.to_real())
     if window._data.shape != (width,):
         raise error(RuntimeError, op, f"expected a 1D window tensor of size {width}", window=window)
+    if window.dtype.category < dtypes.FLOAT:
+        window = window.to(input.dtype.to_real())
     before = (n_fft - width) // 2
     return pad(window, [before, n_fft - width - before]) if width < n_fft else window
 

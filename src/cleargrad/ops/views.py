@@ -78,7 +78,8 @@ def shares_memory(result: np.ndarray, source: np.ndarray) -> bool:
     return base is not None and (base is source or base is source.base)
 
 
-def run_view(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+def same_memory(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The array in another shape; an error when that needs a copy."""
     result = x.reshape(shape)
     if x.size and not shares_memory(result, x):
         rule = (
@@ -90,9 +91,10 @@ def run_view(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     return result
 
 
+# Whether memory can be shared is decided before the call; in a replay it may lie in another order.
 view_as_shape = view(
     "view",
-    run_view,
+    lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, *, x_shape: g.reshape(x_shape),
     samples=reshape_samples,
 )
@@ -181,10 +183,10 @@ def view_(input: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = No
         return reinterpret(input if edge_of(input) is None else input.detach(), dtype=dtype)
     shape = sizes if sizes and type(sizes[0]) is int else sizes_of(sizes or (size,))
     try:
-        result = run_view(input._data, shape=shape)
+        result = same_memory(input._data, shape)
     except (ValueError, TypeError, AttributeError):
         check_tensor("view", input)
-        result = run_view(input._data, shape=infer_size("view", sizes_of(shape), input._data.size))
+        result = same_memory(input._data, infer_size("view", sizes_of(shape), input._data.size))
     if result.shape != shape and -1 not in shape:
         infer_size("view", shape, result.size)  # raises: NumPy takes any negative size for -1
     how = gate.how or mode.how

@@ -1,0 +1,63 @@
+"""Averaged stochastic gradient descent (Polyak and Juditsky 1992). Read next: optim/adafactor.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cleargrad.core.tensor import Tensor
+from cleargrad.ops.creation import zeros_like
+from cleargrad.optim.optimizer import scalar
+from cleargrad.optim.rule import RuleOptimizer, check_lr, check_not_negative, descent, steps
+
+
+def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """p ← (1 − λ η) p − η g, a ← a + μ (p − a), η ← lr / (1 + λ lr t)^α, μ ← 1 / max(1, t − t₀)."""
+    lr, lambd, t = group["lr"], group["lambd"], steps(state)
+    eta, mu = state["eta"], state["mu"]
+    g = descent(p, g, group)
+    p.mul_(1 - lambd * eta.item()).add_(g, alpha=-eta.item())
+    state["ax"].lerp_(p, mu.item())
+    eta.fill_(lr / (1 + lambd * lr * t) ** group["alpha"])
+    mu.fill_(1 / max(1, t - group["t0"]))
+
+
+class ASGD(RuleOptimizer):
+    """Gradient descent that also keeps the average of its recent points, `ax`."""
+
+    _update = staticmethod(update)
+    _NUMBERS = ("step", "eta", "mu")
+    _LATER_OPTIONS = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    _by_element = False  # eta and mu change once per step, behind the parameter
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ):
+        check_lr("ASGD", lr)
+        check_not_negative("ASGD", weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _start(self, p: Tensor, g: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        lr = float(group["lr"])
+        return {"step": scalar(0.0), "eta": scalar(lr), "mu": scalar(1.0), "ax": zeros_like(p)}

@@ -1,0 +1,215 @@
+"""RuleOptimizer: runs one rule, `update(p, g, state, group)`, over every parameter that has a gradient.
+
+The rule is written once, in Tensor operations. How it runs is decided here: without recording, on complex
+parameters as pairs of reals, on large parameters block by block so that what it computes in between stays in
+the cache, and with recording on copies, so that nothing the graph has saved is overwritten. Read next:
+optim/sgd.py and its neighbours, one algorithm each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cleargrad.autograd.modes import enable_grad
+from cleargrad.core.mode import NO_GRAD, mode
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import error
+from cleargrad.ops.complex_numbers import view_as_complex, view_as_real
+from cleargrad.ops.creation import zeros_like
+from cleargrad.optim.optimizer import Optimizer, name_of, scalar
+
+BLOCK = 1 << 15  # elements; five float32 arrays of this size fit in a core's second-level cache
+GRAPH_DEVICES = ["cuda", "xpu", "hpu"]
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer that treats each parameter by one rule."""
+
+    _NUMBERS: tuple[str, ...] = ("step",)
+    _by_element = True  # each element is updated by itself, so a parameter may be cut into blocks
+    _takes_complex = True
+
+    def _start(self, p: Tensor, g: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state of a parameter before its first step."""
+        raise NotImplementedError
+
+    def _count(self, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """What happens to a parameter's counters once per step, before the rule."""
+        state["step"].add_(1)
+
+    @staticmethod
+    def _update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """The rule: changes the parameter and its state in place."""
+        raise NotImplementedError
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Updates every parameter that has a gradient; returns the closure's loss, if there is one."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        before = mode.turn(bool(self.defaults.get("differentiable")))
+        try:
+            for group in self.param_groups:
+                self._step_group(group)
+        finally:
+            mode.turn(before)
+        return loss
+
+    def _step_group(self, group: dict[str, Any]) -> None:
+        options = readable(group)
+        strict = group.get("capturable") or group.get("fused")
+        for p in group["params"]:
+            g = p.grad
+            if g is None:
+                continue
+            if strict:
+                self._check_flags(p, group)
+            if p._data.dtype.kind == "c" and not self._takes_complex:
+                raise error(RuntimeError, name_of(self), f"{name_of(self)} does not support complex parameters")
+            state = self.state.get(p)
+            if not state:
+                state = self._start(p, g, options)
+                if state:
+                    self.state[p] = state
+            self._apply(p, g, state, options)
+
+    def _apply(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """One parameter's step, in the way that suits it."""
+        data = p._data
+        if mode.grad:
+            self._apply_recorded(p, g, state, group)
+            return
+        if state:
+            self._count(state, group)
+        if data.dtype.kind == "c":
+            self._apply_as_reals(p, g, state, group)
+        elif data.size > 2 * BLOCK and self._by_element and mode.how == NO_GRAD and None not in state.values():
+            for block in blocks(p, g, state):
+                self._update(*block, group)
+            for written in (p, *state.values()):
+                written.bump()
+        else:
+            self._update(p, g, state, group)
+
+    def _apply_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        work = {name: kept.clone() if isinstance(kept, Tensor) else kept for name, kept in state.items()}
+        if work:
+            self._count(work, group)
+        result = p.clone()
+        if p.is_complex():
+            self._apply_as_reals(result, g, work, group)
+        else:
+            self._update(result, g, work, group)
+        state.update(work)
+        p.copy_(result)
+
+    def _apply_as_reals(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        work = {name: as_reals(kept) for name, kept in state.items()}
+        self._update(view_as_real(p), view_as_real(g), work, group)
+        for name, kept in state.items():
+            if kept is None and work[name] is not None:  # what the first step made
+                state[name] = view_as_complex(work[name])
+
+    def _check_flags(self, p: Tensor, group: dict[str, Any]) -> None:
+        """What PyTorch refuses when a graph capture or a fused kernel is asked for."""
+        kind = p.device.type
+        if group.get("capturable") and kind not in GRAPH_DEVICES:
+            rule = f"If capturable=True, params and state_steps must be on supported devices: {GRAPH_DEVICES}."
+            raise error(AssertionError, name_of(self), rule, parameter=p)
+        if group.get("fused") and not p.is_floating_point():
+            rule = "`fused=True` requires all the params to be floating point Tensors of supported devices"
+            raise error(RuntimeError, name_of(self), rule, parameter=p)
+
+
+def readable(group: dict[str, Any]) -> dict[str, Any]:
+    """The group's options with tensors read as numbers, unless they are to be recorded as tensors."""
+    found = {}
+    for name, value in group.items():
+        if isinstance(value, Tensor):
+            found[name] = number(value)
+        elif name == "betas" and isinstance(value[0], Tensor):
+            found[name] = tuple(map(number, value))
+    return {**group, **found} if found else group
+
+
+def number(value: Any) -> Any:
+    return value.item() if mode.how == NO_GRAD else value.squeeze()
+
+
+def blocks(p: Tensor, g: Tensor, state: dict[str, Any]) -> Iterator[tuple]:
+    """The parameter, its gradient and its state, a few rows at a time; counters are passed whole."""
+    data, grad, shape = p._data, g._data, p._data.shape
+    rows = max(1, BLOCK * shape[0] // data.size)
+    fields = {name: kept._data for name, kept in state.items() if kept._data.shape == shape}
+    for first in range(0, shape[0], rows):
+        part = slice(first, first + rows)
+        pieces = {name: wrap(field[part]) for name, field in fields.items()}
+        yield wrap(data[part]), wrap(grad[part]), {**state, **pieces}
+
+
+def as_reals(kept: Any) -> Any:
+    return view_as_real(kept) if isinstance(kept, Tensor) and kept.is_complex() else kept
+
+
+# What the rules share --------------------------------------------------------------------------------------
+
+
+def steps(state: dict[str, Any]) -> Any:
+    """The number of steps so far; a tensor where a recorder watches, since the number will differ."""
+    return state["step"].item() if mode.recorder is None else state["step"]
+
+
+def descent(p: Tensor, g: Tensor, group: dict[str, Any]) -> Tensor:
+    """The gradient to go against: −g when maximising; with weight decay λ it is that of a penalty λ‖p‖²/2.
+
+    Decoupled decay shrinks the parameter at once, by lr λ, and leaves the gradient alone.
+    """
+    if group["maximize"]:
+        g = -g
+    decay = group["weight_decay"]
+    if decay == 0:
+        return g
+    if group.get("decoupled_weight_decay"):
+        p.mul_(1 - group["lr"] * decay)
+        return g
+    return g.add(p, alpha=decay)
+
+
+def averages(p: Tensor, *names: str) -> dict[str, Any]:
+    """A step count and running averages that start at zero."""
+    return {"step": scalar(0.0), **{name: zeros_like(p) for name in names}}
+
+
+# What constructors check -----------------------------------------------------------------------------------
+
+
+def check(optimizer: str, ok: Any, rule: str) -> None:
+    if not ok:
+        raise error(ValueError, optimizer, rule)
+
+
+def check_lr(optimizer: str, lr: Any) -> None:
+    if isinstance(lr, Tensor):
+        check(optimizer, lr.numel() == 1, "Tensor lr must be 1-element")
+    check(optimizer, lr >= 0.0, f"Invalid learning rate: {lr}")
+
+
+def check_betas(optimizer: str, betas: tuple) -> None:
+    for index in range(2):
+        rule = f"Invalid beta parameter at index {index}: {betas[index]}"
+        check(optimizer, 0.0 <= betas[index] < 1.0, rule)
+
+
+def check_not_negative(optimizer: str, **values: Any) -> None:
+    for name, value in values.items():
+        label = "epsilon" if name == "eps" else name
+        check(optimizer, value >= 0.0, f"Invalid {label} value: {value}")
+
+
+def check_fused(optimizer: str, fused: Any, foreach: Any, differentiable: bool) -> None:
+    if fused and differentiable:
+        raise error(RuntimeError, optimizer, "`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise error(RuntimeError, optimizer, "`fused` and `foreach` cannot be `True` together.")

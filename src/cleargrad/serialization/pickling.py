@@ -1,0 +1,125 @@
+"""Pickles as PyTorch writes them: objects go in; bytes, and the storages that they refer to, come out.
+
+Tensors are written as calls of PyTorch's own rebuilding functions, by name, so that PyTorch can read them. Read
+next: serialization/unpickling.py.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import edge_of, strides_of
+from cleargrad.core import device as devices
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.shape import Size
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import error
+from cleargrad.nn.parameter import Buffer, Parameter
+from cleargrad.serialization import names
+from cleargrad.serialization.names import Name
+from cleargrad.storage import memory_of, offset_of
+
+
+class Stored:
+    """A storage that a tensor refers to; the pickle holds its number, the archive its bytes."""
+
+    def __init__(self, key: str, memory: np.ndarray, kind: dtypes.dtype):
+        self.key, self.memory, self.kind = key, memory, kind
+
+    def identity(self) -> tuple:
+        return "storage", names.STORAGE[self.kind], self.key, "cpu", self.memory.nbytes // self.kind.itemsize
+
+
+# The pickler in Python, not the one in C: that one imports every name it writes, to check it.
+class Pickler(pickle._Pickler):  # type: ignore[name-defined]
+    """Writes a pickle and collects storages in `stored`."""
+
+    dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
+
+    def __init__(self, stream: Any, protocol: int):
+        super().__init__(stream, protocol)
+        self.stored: dict[tuple, Stored] = {}
+
+    def persistent_id(self, thing: Any) -> tuple | None:
+        return thing.identity() if type(thing) is Stored else None
+
+    def reducer_override(self, thing: Any) -> Any:
+        if isinstance(thing, Tensor):
+            return self.reduce_tensor(thing)
+        if isinstance(thing, devices.device):
+            return names.DEVICE, (thing.type,) if thing.index is None else (thing.type, thing.index)
+        return (names.SIZE, (tuple(thing),)) if type(thing) is Size else NotImplemented
+
+    def reduce_tensor(self, tensor: Tensor) -> tuple:
+        kind, state = type(tensor), tensor.__dict__
+        if kind is Parameter:
+            data: Any = (names.REBUILD_TENSOR, self.geometry(tensor, False))
+            hooks: OrderedDict = OrderedDict()
+            parts = (Call(*data), tensor.requires_grad, hooks)
+            if state:
+                return names.REBUILD_PARAMETER_WITH_STATE, (*parts, dict(state))
+            return names.REBUILD_PARAMETER, parts
+        arguments = self.geometry(tensor, edge_of(tensor) is not None)
+        if kind is Buffer or (kind is Tensor and not state):
+            return names.REBUILD_TENSOR, arguments
+        cls = names.TENSOR if kind is Tensor else kind
+        return names.REBUILD_FROM_TYPE, (names.REBUILD_TENSOR, cls, arguments, dict(state))
+
+    def geometry(self, tensor: Tensor, requires_grad: bool) -> tuple:
+        """The arguments of PyTorch's rebuilding function: storage, offset, size, strides and so on."""
+        data = tensor._data
+        if any(step < 0 or step % data.itemsize for step in data.strides):
+            memory, offset = np.ascontiguousarray(data), 0
+            strides = strides_of(memory)
+            memory = memory.reshape(-1).view(np.uint8)
+        else:
+            memory, strides = memory_of(tensor), strides_of(data)
+            offset = offset_of(tensor, memory)
+        stored = self.storage(memory, dtypes.OF_NUMPY[data.dtype])
+        return stored, offset, tuple(data.shape), strides, requires_grad, OrderedDict()
+
+    def storage(self, memory: np.ndarray, kind: dtypes.dtype) -> Stored:
+        place = (memory.__array_interface__["data"][0], memory.nbytes) if memory.size else (id(memory), 0)
+        found = self.stored.get(place)
+        if found is None:
+            found = self.stored[place] = Stored(str(len(self.stored)), memory, kind)
+        elif found.kind is not kind:
+            rule = "Cannot save multiple tensors or storages that view the same data as different types"
+            raise error(RuntimeError, "save", rule, one=found.kind, other=kind, fix="clone() one of them")
+        return found
+
+    def save_name(self, name: Name) -> None:
+        self.write(pickle.GLOBAL + f"{name.module}\n{name.name}\n".encode())
+        self.memoize(name)
+
+    def save_dtype(self, kind: dtypes.dtype) -> None:
+        self.save(names.DTYPE[kind])
+
+    def save_call(self, call: Call) -> None:
+        self.save_reduce(call.function, call.arguments)
+
+    dispatch[Name] = save_name
+    dispatch[dtypes.dtype] = save_dtype
+
+
+class Call:
+    """A rebuilding call inside the arguments of another."""
+
+    def __init__(self, function: Name, arguments: tuple):
+        self.function, self.arguments = function, arguments
+
+
+Pickler.dispatch[Call] = Pickler.save_call
+
+
+def dump(thing: Any, protocol: int) -> tuple[bytes, list[Stored]]:
+    """The pickle of an object, and the storages of its tensors in the order of their numbers."""
+    stream = io.BytesIO()
+    pickler = Pickler(stream, protocol)
+    pickler.dump(thing)
+    return stream.getvalue(), list(pickler.stored.values())

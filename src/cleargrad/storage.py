@@ -1,0 +1,123 @@
+"""torch.storage: the memory behind tensors, for programs that ask who shares it, and for checkpoints.
+
+A tensor's storage is the memory of the tensor it is a view of, or the `Memory` that a file was read into.
+Read next: serialization/__init__.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import address, strides_of
+from cleargrad.core import device as devices
+from cleargrad.core.dtype import OF_NUMPY, dtype
+from cleargrad.core.tensor import Tensor
+from cleargrad.tensor import method
+
+BYTE = np.dtype(np.uint8)
+
+
+class Memory(np.ndarray):
+    """Bytes that several tensors were read from a file into; it marks what they share."""
+
+
+def memory_of(tensor: Tensor) -> np.ndarray:
+    """The bytes of a tensor's storage, as an array on the same memory."""
+    data = tensor._data
+    found: Any = data
+    while isinstance(found, np.ndarray):
+        if type(found) is Memory:
+            return found.view(np.ndarray)
+        found = found.base
+    owner = data if tensor._base is None else tensor._base._data
+    return spanned(owner)
+
+
+def spanned(data: np.ndarray) -> np.ndarray:
+    """All bytes between the first and the last element of an array whose strides are not negative."""
+    if data.flags.c_contiguous:
+        return data.reshape(-1).view(BYTE)
+    if not data.size:
+        return np.empty(0, BYTE)
+    count = 1 + sum((n - 1) * step for n, step in zip(data.shape, strides_of(data), strict=True))
+    return np.lib.stride_tricks.as_strided(data, (count,), (data.itemsize,)).view(BYTE)
+
+
+def offset_of(tensor: Tensor, memory: np.ndarray) -> int:
+    """How many elements lie before a tensor's first one in its storage."""
+    return (address(tensor._data) - address(memory)) // tensor._data.itemsize if tensor._data.size else 0
+
+
+class UntypedStorage:
+    """A storage as bytes."""
+
+    def __init__(self, memory: np.ndarray):
+        self._memory = memory
+        self._values = memory
+
+    @property
+    def device(self) -> devices.device:
+        return devices.CPU
+
+    def nbytes(self) -> int:
+        return self._memory.nbytes
+
+    def size(self) -> int:
+        return self._values.size
+
+    def __len__(self) -> int:
+        return self._values.size
+
+    def data_ptr(self) -> int:
+        return address(self._memory) if self._memory.size else 0
+
+    _cdata = property(data_ptr)
+
+    def element_size(self) -> int:
+        return self._values.itemsize
+
+    def tolist(self) -> list:
+        return self._values.tolist()
+
+    def __getitem__(self, index: int) -> Any:
+        return self._values[index].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._values[index] = value
+
+    def __iter__(self) -> Any:
+        return iter(self._values.tolist())
+
+    def cpu(self) -> UntypedStorage:
+        return self
+
+
+class TypedStorage(UntypedStorage):
+    """A storage as elements of one dtype."""
+
+    def __init__(self, memory: np.ndarray, dtype: dtype):
+        self._memory = memory
+        self.dtype = dtype
+        self._values = memory.view(dtype.numpy)
+
+    def untyped(self) -> UntypedStorage:
+        return UntypedStorage(self._memory)
+
+
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory behind the tensor, shared with its views."""
+    return UntypedStorage(memory_of(self))
+
+
+@method
+def storage(self: Tensor) -> TypedStorage:
+    """The memory behind the tensor, as elements of its dtype."""
+    return TypedStorage(memory_of(self), OF_NUMPY[self._data.dtype])
+
+
+@method
+def storage_offset(self: Tensor) -> int:
+    return offset_of(self, memory_of(self))
