@@ -1,9 +1,10 @@
 """Random programs under cleargrad and under PyTorch: every line must do the same in both.
 
-After each line its result is compared (value, dtype, shape, strides of views, requires_grad, is_leaf, version), after
-each write and each backward everything that exists; a line that fails must fail in both, with the same type. Then the
-program is recorded, replayed on other numbers and compared with an eager run on those. A failing program is
-shortened and printed with its seed. `python -m tests.test_fuzz 20000 [first seed]` runs as many as are asked for.
+After each line its result is compared: value, dtype, shape, strides of views, requires_grad, is_leaf and
+version; after each write and each backward, all that exists. A line that fails must fail in both, with the
+same type. Then the program is recorded, replayed on other numbers and compared with an eager run on those.
+What fails is shortened and printed with its seed. `python -m tests.test_fuzz 20000 [first seed]` runs more of
+them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,20 +26,25 @@ from hypothesis import strategies as st
 import cleargrad as cg
 from cleargrad.ops.record import CaptureError, Recorder, replay
 from tests.oracle import Failure
-from tests.programs import Leaf, Line, draw_leaves, draw_line, last_line
+from tests.program_lines import draw_leaves, draw_line, last_line
+from tests.programs import Leaf, Line
 
 LARGEST, MOST = 1e3, 400  # beyond these, rounding errors and time grow without testing more
-BATCH, BATCHES = 100, 25
+BATCH, BATCHES = 100, 20
 ALLOWED_HERE = (  # what PyTorch says when it refuses something that works here
     "modified by an inplace operation",  # in backward: we have kept a copy of the old value
     "has been modified inplace",  # in backward of ops that look into one of several views
-    "refer to a single memory location",  # operands that overlap the target: the result is computed before it is written
+    "refer to a single memory location",  # operands that overlap the target; ours are read first
     "returned an invalid gradient",  # in backward of scatter_ with a source larger than its index
     "through the graph a second time",  # CopySlices can be walked once there, even if nothing was saved
+    "moved into the graph interior",  # a leaf that was detached in place, then written
+    "detached in-place",  # in backward: a saved tensor that left the graph
+    "without overflow",  # a NaN among whole numbers
     "not implemented for",  # dtypes for which PyTorch has no kernel
 )
 REFUSED_HERE = (  # and what we say
-    "more than one element of the written-to tensor",  # PyTorch lets fill_ and indexing write into expanded tensors
+    "more than one element of the written-to tensor",  # PyTorch lets fill_ write into expanded ones
+    "IndexAddBackward0",  # it keeps the index although only the source's gradient needs it
     "not implemented for",  # PyTorch looks at the shape first
 )
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -100,7 +107,7 @@ def draw_program(seed: int) -> Program:
         before = dict(tensors)
         failed = step(torch, tensors, line)
         if not grad and failed is None and line.target is not None and tensors[line.target]._is_view():
-            # A view made without recording is used only there, and only when nothing it looks into is recorded:
+            # A view made without recording is used only there, and only when it looks into nothing recorded:
             # for the rest PyTorch has other rules than we, on purpose (tests/autograd/test_inplace.py).
             if tensors[line.target]._base.requires_grad:
                 tensors = before
@@ -110,7 +117,7 @@ def draw_program(seed: int) -> Program:
         for name in [name for name, tensor in tensors.items() if forbidden(tensor)]:
             lines.append(Line(f"del {name}"))
             step(torch, tensors, lines[-1])
-        if any(too_large(tensor) for tensor in tensors.values()):
+        if any(too_large(tensors[name]) for name in (*line.uses(), line.target) if name in tensors):
             return leaves, lines[:-1]
         if failed and line.kind == "backward":
             break
@@ -122,9 +129,10 @@ def draw_program(seed: int) -> Program:
 
 
 def too_large(tensor: torch.Tensor) -> bool:
-    if tensor.numel() > MOST:
-        return True
-    return bool(tensor.numel()) and float(tensor.detach().double().nan_to_num(0, 9e9, 9e9).abs().max()) > LARGEST
+    count = tensor.numel()
+    return count > MOST or bool(
+        (tensor.detach().abs() > LARGEST).any() if tensor.dtype != torch.bool else False
+    )
 
 
 # Comparing -------------------------------------------------------------------------------------------------
@@ -156,7 +164,7 @@ def check(program: Program) -> None:
 
 
 def align(line: Line, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """The layout of results that are not views is nobody's promise; where it differs, both go on with a copy."""
+    """The layout of results that are not views is nobody's promise; where it differs, both take a copy."""
     name = line.target
     if strides(ours[name]) != strides(theirs[name]):
         step(cg, ours, Line(f"{name}.clone().contiguous()", name, line.grad))
@@ -164,6 +172,8 @@ def align(line: Line, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 
 
 def differs_on_purpose(failed: Failure | None, expected: Failure | None) -> bool:
+    if failed is not None and "a leaf Variable" in says(expected):
+        return True  # two things are wrong
     allowed = any(words in says(expected) for words in ALLOWED_HERE)
     refused = any(words in says(failed) for words in REFUSED_HERE)
     return ((failed is None or failed.kind is RuntimeError) and allowed) or refused
@@ -174,8 +184,7 @@ def says(failure: Failure | None) -> str:
 
 
 def forbidden(tensor: torch.Tensor) -> bool:
-    """PyTorch forbids looking at one of several views of a tensor, or at one made without recording, once it was
-    written; ours may be read."""
+    """Whether PyTorch forbids looking at it: one of several views, once the tensor behind it was written."""
     try:
         tensor.is_leaf  # noqa: B018
     except RuntimeError:
@@ -204,6 +213,8 @@ def close(ours: cg.Tensor, theirs: torch.Tensor, where: str, rough: bool) -> Non
 
 def same_numbers(ours: np.ndarray, theirs: np.ndarray, where: str, rough: bool) -> None:
     """Equal to what float64 can show, or float32 when a program has used it."""
+    if ours.tobytes() == theirs.tobytes():
+        return
     if ours.dtype.kind == "f":
         loose = 2e-4 if rough else 1e-8
         good = np.allclose(ours, theirs, loose, loose * 10, equal_nan=True)
@@ -231,14 +242,18 @@ def strides(tensor: Any) -> list[int]:
 def check_replay(program: Program) -> bool:
     """Records a program, replays it on other numbers and compares with an eager run on those."""
     leaves, lines = program
-    symbolic = [leaf for number, leaf in enumerate(leaves) if number % 2 == 0]  # the others are outside tensors
+    symbolic = leaves[::2]  # the others are outside tensors
     while True:
-        lines = working(leaves, symbolic, lines)
+        lines, layouts = working(leaves, symbolic, lines)
         try:
-            graph, names, outside = record(leaves, symbolic, lines)
+            graph, names, outside = record(leaves, symbolic, lines, layouts)
             break
         except NeedsValue as failure:
             lines = without(lines, failure.args[0])
+        except OtherLayout as failure:
+            number = failure.args[0]
+            copy = f"({lines[number].source}).clone().contiguous()"
+            lines = [*lines[:number], replace(lines[number], source=copy), *lines[number + 1 :]]
     eager = begin(leaves, symbolic)
     for line in lines:
         step(cg, eager, line)
@@ -248,7 +263,8 @@ def check_replay(program: Program) -> bool:
         tensor = eager[name.removesuffix(".grad")]
         expected = (tensor.grad if grad else tensor).detach()
         if array.shape != tuple(expected.shape) or array.dtype != expected._data.dtype:
-            raise Different(f"replayed {name}: {array.shape} {array.dtype}, eager {expected.shape} {expected.dtype}")
+            eager_is = f"{expected.shape} {expected.dtype}"
+            raise Different(f"replayed {name}: {array.shape} {array.dtype}, eager {eager_is}")
         same_numbers(array, expected.numpy(), f"replayed {name}", True)
     for name, tensor in outside.items():
         final = eager[name].detach().numpy()
@@ -260,24 +276,29 @@ class NeedsValue(Exception):
     """A line of a program that cannot be recorded."""
 
 
+class OtherLayout(Exception):
+    """A line whose result lies otherwise in memory when it is recorded, which is nobody's promise."""
+
+
 def begin(leaves: list[Leaf], symbolic: list[Leaf]) -> dict[str, Any]:
     """Leaves for a replay: other numbers for the symbolic ones, the program's own for those outside."""
     return start(cg, [leaf for leaf in leaves if leaf not in symbolic]) | start(cg, symbolic, 1)
 
 
-def working(leaves: list[Leaf], symbolic: list[Leaf], lines: list[Line]) -> list[Line]:
-    """The lines without those that fail on the other numbers."""
+def working(leaves: list[Leaf], symbolic: list[Leaf], lines: list[Line]) -> tuple[list[Line], list]:
+    """The lines without those that fail on the other numbers, and the strides of their results."""
     while True:
-        tensors = begin(leaves, symbolic)
+        tensors, layouts = begin(leaves, symbolic), []
         for number, line in enumerate(lines):
             if step(cg, tensors, line) is not None:
                 lines = without(lines, number)
                 break
+            layouts.append(strides(tensors[line.target]) if line.target in tensors else None)
         else:
-            return lines
+            return lines, layouts
 
 
-def record(leaves: list[Leaf], symbolic: list[Leaf], lines: list[Line]) -> tuple:
+def record(leaves: list[Leaf], symbolic: list[Leaf], lines: list[Line], layouts: list) -> tuple:
     """The graph, the names of its outputs, and the outside tensors."""
     tensors = start(cg, leaves)
     outside = {leaf.name: tensors[leaf.name] for leaf in leaves if leaf not in symbolic}
@@ -293,6 +314,9 @@ def record(leaves: list[Leaf], symbolic: list[Leaf], lines: list[Line]) -> tuple
                 raise NeedsValue(number) from failure
             if failed is not None:
                 raise Different(f"recording line {number}: {line}\n  {failed.text}")
+            made = line.kind == "value" and line.target in tensors
+            if made and strides(tensors[line.target]) != layouts[number]:
+                raise OtherLayout(number)
         outputs = dict(tensors)
         for name, tensor in tensors.items():
             if tensor.is_leaf and tensor.grad is not None:
@@ -380,7 +404,7 @@ def index_items() -> st.SearchStrategy:
 @settings(max_examples=400, derandomize=True, deadline=None, database=None)
 @given(
     st.sampled_from([(), (3,), (2, 3), (4, 1), (0, 2), (2, 3, 4)]),
-    st.lists(index_items(), min_size=1, max_size=4).map(tuple),
+    st.lists(index_items(), min_size=1, max_size=4).map(tuple).filter(lambda items: items.count(...) < 2),
     st.sampled_from([2, 0.5, [1.0], [[3.0], [4.0]]]),
 )
 def test_brackets(shape: tuple, index: tuple, value: Any) -> None:
@@ -388,11 +412,12 @@ def test_brackets(shape: tuple, index: tuple, value: Any) -> None:
     index = index[0] if len(index) == 1 else index
     count = int(np.prod(shape))
     leaf = Leaf("t0", shape, "float64", True, count)
+    written = value if isinstance(value, (int, float)) else f"T.tensor({value})"
     lines = [
         Line(f"t0[{source_of(index)}]", "t1"),
         Line("(t1 * t1).sum().backward()", kind="backward"),
         Line("t0 * 2", "t2"),
-        Line(f"t2[{source_of(index)}] = {value if isinstance(value, (int, float)) else f'T.tensor({value})'}", kind="write"),
+        Line(f"t2[{source_of(index)}] = {written}", kind="write"),
         Line("(t2 * t2).sum().backward()", kind="backward"),
     ]
     found = problem(check, ([leaf], lines))

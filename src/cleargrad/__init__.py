@@ -42,6 +42,8 @@ _ops.load()
 
 from cleargrad import tensor as _tensor
 from cleargrad import interop as _interop
+from cleargrad import storage
+from cleargrad.storage import TypedStorage, UntypedStorage
 from cleargrad.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -81,3 +83,47 @@ from cleargrad import fft, linalg, nn, random, signal, special
 from cleargrad.ops import return_types
 
 __version__ = "0.1.0"
+
+# Modules, and names in them, that are imported when they are first asked for: `import cleargrad` stays quick.
+_LATER = {
+    "optim": "cleargrad.optim",
+    "serialization": "cleargrad.serialization",
+    "save": "cleargrad.serialization",
+    "load": "cleargrad.serialization",
+    "amp": "cleargrad.amp",
+    "autocast": "cleargrad.amp",
+    "cpu": "cleargrad.cpu",
+    "cuda": "cleargrad.cuda",
+    **dict.fromkeys(
+        (
+            "autocast_decrement_nesting",
+            "autocast_increment_nesting",
+            "clear_autocast_cache",
+            "get_autocast_cpu_dtype",
+            "get_autocast_dtype",
+            "get_autocast_gpu_dtype",
+            "is_autocast_cache_enabled",
+            "is_autocast_cpu_enabled",
+            "is_autocast_enabled",
+            "set_autocast_cache_enabled",
+            "set_autocast_cpu_dtype",
+            "set_autocast_cpu_enabled",
+            "set_autocast_dtype",
+            "set_autocast_enabled",
+            "set_autocast_gpu_dtype",
+        ),
+        "cleargrad.amp.state",
+    ),
+    "utils": "cleargrad.utils",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(_LATER[name])
+    value = module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value

@@ -46,6 +46,7 @@ from cleargrad.ops import (
     pointwise,
     strides,
 )
+from cleargrad.ops.argument_names import method_of
 from cleargrad.ops.conversion import contiguous_format, is_laid_out
 from cleargrad.ops.op import FACES
 
@@ -66,8 +67,7 @@ def attach() -> None:
     """Gives Tensor the methods that ops declare."""
     for face in FACES:
         if face.method:
-            # Methods take no out=, so they skip the function that handles it.
-            setattr(Tensor, face.name, getattr(face.function, "__wrapped__", face.function))
+            setattr(Tensor, face.name, method_of(face.function))
         if face.inplace is not None:
             setattr(Tensor, face.name + "_", face.inplace)
 
@@ -95,12 +95,6 @@ def numel(self: Tensor) -> int:
 def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     strides = strides_of(self._data)
     return strides if dim is None else strides[wrap_dim("stride", dim, len(strides))]
-
-
-@method
-def storage_offset(self: Tensor) -> int:
-    base = self._base
-    return 0 if base is None else (address(self._data) - address(base._data)) // self._data.itemsize
 
 
 @method

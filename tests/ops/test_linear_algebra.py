@@ -170,3 +170,27 @@ def test_out_and_in_place(lib) -> None:
     assert values.tolist() == [1.0, 1.0]
     assert x.renorm_(2, 0, 1.0) is x
     assert x[0].norm().item() == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("hermitian", [False, True])
+def test_ldl_factor_is_lapacks(hermitian: bool) -> None:
+    """Pivots included, whose choice between blocks of one and two rows shows in every entry."""
+    generator = np.random.default_rng(0)
+    for n in (1, 2, 3, 6, 9):
+        A = generator.standard_normal((4, n, n)) + 1j * generator.standard_normal((4, n, n))
+        A = A + (A.conj() if hermitian else A).swapaxes(-1, -2)
+        A[:2, range(n), range(n)] = 0
+        ours = cg.linalg.ldl_factor_ex(cg.from_numpy(A), hermitian=hermitian)
+        theirs = torch.linalg.ldl_factor_ex(torch.from_numpy(A), hermitian=hermitian)
+        assert ours.pivots.tolist() == theirs.pivots.tolist()
+        assert ours.info.tolist() == theirs.info.tolist()
+        np.testing.assert_allclose(ours.LD.numpy(), theirs.LD.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_low_rank_svd_of_a_matrix_of_low_rank() -> None:
+    A = cg.randn(20, 3, dtype=cg.float64) @ cg.randn(3, 15, dtype=cg.float64)
+    for matrix in (A, A.T):
+        U, S, V = cg.svd_lowrank(matrix, 5)
+        assert cg.allclose(U @ cg.diag(S) @ V.T, matrix)
+    U, S, V = cg.pca_lowrank(A, 4)
+    assert cg.allclose(U @ cg.diag(S) @ V.T, A - A.mean(0))

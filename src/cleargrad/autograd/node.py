@@ -205,7 +205,9 @@ def saved_output(out: Tensor, number: int = 0) -> tuple:
 
 def restore_output(node: Node, saved: tuple) -> Tensor:
     data, ver, number = saved
-    out = wrap(data, node if number == 0 else Output(node, number))
+    out = wrap(data)
+    if data.dtype.kind in "fcV":  # indices that an op returned have no gradient
+        out._edge = node if number == 0 else Output(node, number)
     out._ver = ver
     return out
 

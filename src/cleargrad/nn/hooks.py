@@ -140,7 +140,12 @@ def call_with_hooks(module: Any, args: tuple, kwargs: dict) -> Any:
 
 def has_hooks(module: Any) -> bool:
     """Whether a hook is left; when the last one on all modules was removed, calls need not look again."""
-    everywhere = global_forward_pre_hooks, global_forward_hooks, global_backward_pre_hooks, global_backward_hooks
+    everywhere = (
+        global_forward_pre_hooks,
+        global_forward_hooks,
+        global_backward_pre_hooks,
+        global_backward_hooks,
+    )
     Hooked._hooked = any(everywhere)
     own = module._forward_pre_hooks or module._forward_hooks
     return bool(Hooked._hooked or own or module._backward_pre_hooks or module._backward_hooks)

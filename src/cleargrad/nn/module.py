@@ -131,9 +131,13 @@ class Module(Hooked, Stateful):
 
     def __getattr__(self, name: str) -> Any:
         fields = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            if table in fields and name in fields[table]:
-                return fields[table][name]
+        if "_modules" in fields:  # else Module.__init__ was not called
+            if name in (table := fields["_parameters"]):
+                return table[name]
+            if name in (table := fields["_modules"]):
+                return table[name]
+            if name in (table := fields["_buffers"]):
+                return table[name]
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
         raise AttributeError(text, name=name, obj=self)
 
@@ -268,7 +272,9 @@ class Module(Hooked, Stateful):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """All buffers with dotted names."""
-        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+        yield from self._named_members(
+            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
+        )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """All buffers."""
@@ -280,7 +286,9 @@ class Module(Hooked, Stateful):
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
-                raise error(AttributeError, "get_submodule", f"{module._get_name()} has no attribute `{name}`")
+                raise error(
+                    AttributeError, "get_submodule", f"{module._get_name()} has no attribute `{name}`"
+                )
             module = getattr(module, name)
             if not isinstance(module, Module):
                 raise error(AttributeError, "get_submodule", f"`{name}` is not an nn.Module")
@@ -406,7 +414,9 @@ class Module(Hooked, Stateful):
                 raise error(TypeError, "to", rule)
         dtype = tensor.dtype if tensor is not None else dtype
         if dtype is not None and dtype.category < dtypes.FLOAT:
-            rule = f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            rule = (
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
             raise error(TypeError, "to", rule)
         if dtype is not None and dtype.is_complex:
             warnings.warn(
@@ -496,8 +506,6 @@ def check_parameter(name: str, param: Any) -> None:
         )
         raise error(TypeError, "register_parameter", rule)
     if not is_lazy(param) and param.grad_fn is not None:
-        rule = (
-            f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly"
-        )
+        rule = f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly"
         fix = f"to express '{name}' as a function of another Tensor, compute the value in forward()"
         raise error(ValueError, "register_parameter", rule, fix=fix)

@@ -33,8 +33,6 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     __str__ = __repr__
 
 
-
-
 class Stateful:
     """The methods of Module about its state."""
 
@@ -197,8 +195,8 @@ class Stateful:
                 f"checkpoint but received {type(value)}"
             )
         lazy = is_lazy(tensor)
-        if not lazy and not is_lazy(value):
-            if tensor.ndim == 0 and value.ndim == 1:
+        if not lazy:
+            if len(tensor.shape) == 0 and len(value.shape) == 1:
                 value = value[0]  # scalars were saved with one dimension once
             if tensor.shape != value.shape:
                 return (
@@ -258,7 +256,9 @@ class Stateful:
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
         """As register_state_dict_post_hook, and the hook may return another dictionary."""
         if getattr(hook, "_from_public_api", False):
-            rule = "Cannot register the same function as the state dict post hook that was previously registered"
+            rule = (
+                "Cannot register the same function as the state dict post hook that was previously registered"
+            )
             raise error(RuntimeError, "_register_state_dict_hook", rule)
         return add(self._state_dict_hooks, hook)
 
@@ -266,7 +266,9 @@ class Stateful:
         """`hook(module, state_dict, prefix, ...)` runs before this module's state is loaded."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
-    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable, with_module: bool = False
+    ) -> RemovableHandle:
         return add(self._load_state_dict_pre_hooks, _LoadHook(hook, self if with_module else None))
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:

@@ -195,6 +195,8 @@ def fractional_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         chance = _random_samples
         if chance is None:
             chance = batch.detach().new_empty((*batch._data.shape[:2], spatial)).uniform_()
+        elif len(chance) > len(batch):
+            chance = chance[: len(batch)]
         values, indices = door(batch, chance, kernel=kernel, size=size)
         return (values, indices) if batch is input else (values.squeeze(0), indices.squeeze(0))
 

@@ -43,8 +43,11 @@ def label(door: Callable, op: Op) -> Callable:
 def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     """Runs or records one op."""
     how = gate.how or mode.how
-    if how == SPECIAL and mode.recorder is not None:
-        return mode.recorder.call(op, operands, attrs)
+    if how == SPECIAL:
+        if mode.autocast is not None:
+            operands = mode.autocast.operands(op.name, operands)
+        if mode.recorder is not None:
+            return mode.recorder.call(op, operands, attrs)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
         result = op.run(*arrays, **attrs)
@@ -63,6 +66,8 @@ def checked(op: Op) -> Callable:
     """A `run` that asks the spec first, for kernels that would not notice wrong shapes themselves."""
 
     def door(*operands: Any, **attrs: Any) -> Any:
+        if not gate.how and mode.autocast is not None:
+            operands = mode.autocast.operands(op.name, operands)
         check_operands(op, operands)
         op.spec(*operands, **attrs)
         return call(op, operands, attrs)

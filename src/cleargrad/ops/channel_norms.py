@@ -236,6 +236,8 @@ def normalize_batch(
     out, mean, variance = batch_norm_op(input, weight, bias, None, None, groups=None, eps=eps)
     samples, _, positions = folded(input._data.shape)
     total = samples * positions
+    if total == 0:
+        return out, mean, variance  # nothing was seen
     with no_grad():
         approach(running_mean, mean, momentum)
         # Running variances are unbiased, those that normalise are not.

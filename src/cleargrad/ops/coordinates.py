@@ -71,9 +71,7 @@ def run_static(x: np.ndarray, *, size: int, fill_value: int) -> np.ndarray:
     return result
 
 
-first_places = opaque(
-    "nonzero_static", spec=static_spec, run=run_static, vjp=NO_GRAD, samples=static_samples
-)
+first_places = opaque("nonzero_static", spec=static_spec, run=run_static, vjp=NO_GRAD, samples=static_samples)
 
 
 @face(first_places, method=True, out=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,8 @@ def working_dtype(op: str, dtype: dtypes.dtype | None, out: Tensor | None) -> dt
 
 # From data -------------------------------------------------------------------------------------------------
 
+PYTHON_NUMBERS = {bool, int, float, complex}
+
 
 def array_of(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     """A fresh array from numbers, nested sequences, arrays or tensors, with PyTorch's dtype for them."""
@@ -93,7 +96,9 @@ def array_of(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
         raise error(RuntimeError, "tensor", f"could not infer dtype of {type(data).__name__}")
     nested = plain(data)
     if dtype is None:
-        dtype = infer_dtype(nested)
+        found: set[dtypes.dtype] = set()
+        collect_dtypes(data, found)
+        dtype = reduce(dtypes.promote_types, found) if found else dtypes.get_default_dtype()
     try:
         return np.array(nested, dtype=dtype.numpy)
     except OverflowError as failure:
@@ -116,7 +121,7 @@ def from_array(data: np.ndarray, dtype: dtypes.dtype | None) -> np.ndarray:
 def plain(data: Any) -> Any:
     """Nested lists of Python numbers: tensors and array scalars inside are unpacked."""
     if isinstance(data, (list, tuple)):
-        return [plain(item) for item in data]
+        return data if PYTHON_NUMBERS.issuperset(map(type, data)) else [plain(item) for item in data]
     if isinstance(data, str):
         raise error(ValueError, "tensor", "too many dimensions 'str': data must be numbers", data=repr(data))
     if isinstance(data, Tensor):
@@ -135,19 +140,25 @@ def plain(data: Any) -> Any:
     )
 
 
-def infer_dtype(nested: Any) -> dtypes.dtype:
-    """bool, then int64, then the default float, then complex: the highest that occurs."""
-    highest, stack, empty = -1, [nested], True
-    while stack:
-        item = stack.pop()
-        if isinstance(item, list):
-            stack.extend(item)
-            continue
-        empty = False
-        highest = max(highest, dtypes.of_number(item).category)
-    if empty:
-        return dtypes.get_default_dtype()
-    return (dtypes.bool_, dtypes.int64, dtypes.get_default_dtype(), dtypes.default_complex())[highest]
+def collect_dtypes(data: Any, found: set[dtypes.dtype]) -> None:
+    """Adds the dtypes of all numbers, arrays and tensors in nested sequences."""
+    if isinstance(data, (list, tuple)):
+        kinds = set(map(type, data))
+        if kinds <= PYTHON_NUMBERS:
+            found.update(dtypes.of_number(kind()) for kind in kinds)
+        else:
+            for item in data:
+                collect_dtypes(item, found)
+    elif isinstance(data, Tensor):
+        found.add(data.dtype)
+    elif isinstance(data, (np.ndarray, np.generic)) and data.dtype in dtypes.OF_NUMPY:
+        found.add(dtypes.OF_NUMPY[data.dtype])
+    else:
+        number = plain(data)
+        if isinstance(number, list):
+            collect_dtypes(number, found)
+        else:
+            found.add(dtypes.of_number(number))
 
 
 def ragged_error(nested: Any, failure: Exception) -> Exception:
@@ -279,11 +290,11 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         names = ", ".join(kind.name for kind in dtypes.ALL)
         rule = f"can't convert np.ndarray of type {ndarray.dtype}; the supported types are: {names}"
         raise error(TypeError, "from_numpy", rule)
-    if any(step < 0 for step in ndarray.strides):
+    if min(ndarray.strides, default=0) < 0:
         rule = "at least one stride in the given numpy array is negative, which tensors do not support"
         raise error(ValueError, "from_numpy", rule, fix="use array.copy()")
     # The doors tell dtypes apart by identity, and an array may carry an equal dtype that is another object.
-    return wrap(ndarray.view(np.ndarray).view(dtypes.OF_NUMPY[ndarray.dtype].numpy))
+    return wrap(ndarray.view(dtypes.OF_NUMPY[ndarray.dtype].numpy, np.ndarray))
 
 
 # Filled ----------------------------------------------------------------------------------------------------

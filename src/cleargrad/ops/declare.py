@@ -24,11 +24,14 @@ from cleargrad.codegen import expr, numpy_reading
 from cleargrad.codegen.expr import parameters
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW, OF_NUMPY
+from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, broadcast, reduced
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops import op as registry
 from cleargrad.ops.apply import NUMBERS, checked, open_door
+from cleargrad.ops.argument_names import by_either_name, pytorch_names, standing_for
+from cleargrad.ops.autocast import casting, uncast
 from cleargrad.ops.flat_doors import F32, F64, binary_door, many_door, unary_door, writing_door
 from cleargrad.ops.inplace import inplace_form, write_out
 from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, register
@@ -364,29 +367,38 @@ def publish(
     reference: Callable | None,
 ) -> Callable:
     name = function.__name__.rstrip("_") if not function.__name__.startswith("_") else function.__name__
+    plain, function = function, casting(function, name, spaces)
     published = with_out(function, name) if out else function
+    # PyTorch's functions in nn.functional take PyTorch's names only.
+    public = published if out or spaces == ("nn.functional",) else by_either_name(function)
     for public_name in (name, *aliases):
         writer = inplace if callable(inplace) else None
         if inplace is True:
-            writer = inplace_form(function, public_name + "_")
+            writer = inplace_form(by_either_name(plain), public_name + "_")
         registry.FACES.append(
-            Face(public_name, published, spaces, method, writer, the_op, samples, vjp, out, reference)
+            Face(public_name, public, spaces, method, writer, the_op, samples, vjp, out, reference)
         )
     return published
 
 
 def with_out(function: Callable, name: str) -> Callable:
-    """Adds PyTorch's `out=` to a function."""
+    """Adds PyTorch's `out=` to a function, and NumPy's names for its arguments."""
 
     def published(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is None:
-            return function(*args, **kwargs)
-        return write_out(out, function(*args, **kwargs), name)
+        if out is not None and mode.autocast is not None:
+            return uncast(published, args, {**kwargs, "out": out})
+        renamed = None
+        try:
+            result = function(*args, **kwargs)
+        except TypeError:
+            renamed = pytorch_names(function, kwargs)
+            if renamed is None:
+                raise
+        if renamed is not None:
+            result = function(*args, **renamed)
+        return result if out is None else write_out(out, result, name)
 
-    published.__name__ = published.__qualname__ = function.__name__
-    published.__doc__ = function.__doc__
-    published.__wrapped__ = function
-    return published
+    return standing_for(function, published)
 
 
 __all__ = ["NO_GRAD", "OPAQUE", "composite", "elementwise", "face", "opaque", "reduction", "view", "wrap"]

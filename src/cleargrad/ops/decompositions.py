@@ -1,7 +1,7 @@
 """QR, singular values, eigenvalues, and what is built on them: pseudo-inverses and least squares.
 
 The gradients of vectors divide by differences of singular values or eigenvalues: they are infinite where two
-coincide; gradients of the values alone stay finite. Read next: ops/norms.py.
+coincide; gradients of the values alone stay finite. Read next: ops/reflections.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from cleargrad.ops.declare import composite, opaque
 from cleargrad.ops.joining import cat
 from cleargrad.ops.linear_algebra import check_matrix, definite, identity, invertible
 from cleargrad.ops.matmul import adjoint
-from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.triangular import solve_triangular

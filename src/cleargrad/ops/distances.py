@@ -1,6 +1,6 @@
 """Distances and similarities between vectors, and covariances.
 
-Read next: ops/activation.py.
+Read next: ops/fourier.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fourier transforms: torch.fft.
 
-Three kernels do all the work, over any dimensions: complex to complex, real to complex and complex to real. Each
-is linear, so its vjp is its adjoint: the transform in the other direction, scaled the same. The faces only
-bring arguments into one form. Read next: ops/spectrogram.py.
+Three kernels do all the work, over any dimensions: complex to complex, real to complex and complex to real.
+Each is linear, so its vjp is its adjoint: the transform in the other direction, scaled the same. The faces
+only bring arguments into one form. Read next: ops/spectrogram.py.
 """
 
 from __future__ import annotations
@@ -326,10 +326,19 @@ def family(name: str, transform: Callable, make: Callable, words: str) -> None:
 
 family("fft", whole_spectrum(inverse=False), plane, "The Fourier transform, Σⱼ xⱼ e^(−2πi jk/n)")
 family("ifft", whole_spectrum(inverse=True), plane, "The inverse transform, 1/n Σₖ yₖ e^(2πi jk/n)")
-family("rfft", half_spectrum(inverse=False), real, "The transform of real numbers, without negative frequencies")
-family("irfft", from_half_spectrum(inverse=True), plane, "Real numbers from half a spectrum: the inverse of rfft")
+family(
+    "rfft", half_spectrum(inverse=False), real, "The transform of real numbers, without negative frequencies"
+)
+family(
+    "irfft", from_half_spectrum(inverse=True), plane, "Real numbers from half a spectrum: the inverse of rfft"
+)
 family("hfft", from_half_spectrum(inverse=False), plane, "The real spectrum of a signal with x₋ₖ = conj(xₖ)")
-family("ihfft", half_spectrum(inverse=True), real, "Half of the signal whose spectrum is real: the inverse of hfft")
+family(
+    "ihfft",
+    half_spectrum(inverse=True),
+    real,
+    "Half a signal whose spectrum is real: the inverse of hfft",
+)
 
 
 # Frequencies and their order -------------------------------------------------------------------------------

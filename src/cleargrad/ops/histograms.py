@@ -1,5 +1,4 @@
-"""Counting values: how many fall into each interval of a line (histc, histogram) or cell of a grid (histogramdd),
-and how often each number occurs (bincount).
+"""Counting values: into intervals (histc, histogram), into cells of a grid (histogramdd), or each (bincount).
 
 Read next: ops/scans.py.
 """
@@ -82,14 +81,14 @@ def edges_spec(x: Tensor, *, bins: int, low: float | None, high: float | None) -
         raise error(NotImplementedError, "histogram", f"not implemented for {x.dtype}", input=x)
     if bins <= 0:
         raise error(RuntimeError, "histogram", f"bins must be > 0, but got {bins}")
-    if low is not None and low > high:
+    if low is not None and high is not None and low > high:
         raise error(RuntimeError, "histogram", f"min should not exceed max, but got min {low} max {high}")
     return Spec((bins + 1,), x.dtype)
 
 
 def run_edges(x: np.ndarray, *, bins: int, low: float | None, high: float | None) -> np.ndarray:
     """The ends of equal intervals over a range, or over that of the data."""
-    if low is None:
+    if low is None or high is None:
         low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise error(RuntimeError, "histogram", f"range [{low}, {high}] is not finite")
@@ -208,7 +207,9 @@ def histogramdd(
     """The same for points, the last dimension of the input, in the cells of a grid."""
     check_tensor("histogramdd", input)
     if input._data.ndim < 2:
-        raise error(RuntimeError, "histogramdd", "input tensor should have at least 2 dimensions", input=input)
+        raise error(
+            RuntimeError, "histogramdd", "input tensor should have at least 2 dimensions", input=input
+        )
     size = input._data.shape[-1]
     bins = list(bins) if isinstance(bins, (tuple, list)) else [bins] * size
     if len(bins) != size:

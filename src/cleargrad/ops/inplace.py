@@ -83,13 +83,17 @@ def inplace_form(function: Callable, name: str) -> Callable:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_memory(self, name)
         source = self
-        if mode.grad and edge_of(self) is not None:
+        if mode.grad and any(needs_grad(x) for x in (self, *args, *kwargs.values())):
             check_history(self, name)
             source = old_value(self, self._edge)
         return assign(self, function(source, *args, **kwargs), name)
 
     method.__name__ = method.__qualname__ = name
     return method
+
+
+def needs_grad(value: Any) -> bool:
+    return isinstance(value, Tensor) and edge_of(value) is not None
 
 
 def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> Tensor:

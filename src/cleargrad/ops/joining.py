@@ -29,7 +29,8 @@ def tensor_list(op: str, tensors: Any, kind: type[Exception] = RuntimeError) -> 
     if not tensors:
         raise error(kind, op, "expected a non-empty list of Tensors")
     for position, tensor in enumerate(tensors):
-        check_tensor(op, tensor, f"tensors[{position}]")
+        if not isinstance(tensor, Tensor):
+            check_tensor(op, tensor, f"tensors[{position}]")
     return tuple(tensors)
 
 
@@ -48,7 +49,8 @@ def common_dtype(arrays: Sequence[Any]) -> dtype:
 def run_cat(*xs: np.ndarray, dim: int, sizes: tuple[int | None, ...]) -> np.ndarray:
     kind = common_dtype(xs).numpy
     joined = [x for x, size in zip(xs, sizes, strict=True) if size is not None]
-    return np.concatenate(joined, dim, dtype=kind, casting="unsafe")
+    # In order, as PyTorch: NumPy follows the operands' layout, and then .view() of the result may fail.
+    return np.ascontiguousarray(np.concatenate(joined, dim, dtype=kind, casting="unsafe"))
 
 
 def cat_spec(*xs: Tensor, dim: int, sizes: tuple[int | None, ...]) -> Spec:
@@ -124,7 +126,15 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> 
 
 
 def run_stack(*xs: np.ndarray, dim: int) -> np.ndarray:
-    return np.stack(xs, dim, dtype=common_dtype(xs).numpy, casting="unsafe")
+    kind = common_dtype(xs).numpy
+    if dim:
+        return np.ascontiguousarray(np.stack(xs, dim, dtype=kind, casting="unsafe"))
+    # One after the other in memory: no view of every operand is needed, which is most of np.stack's time.
+    shape = xs[0].shape
+    if len({x.shape for x in xs}) > 1:
+        raise ValueError("the spec says what is wrong")
+    joined = np.concatenate(xs, dtype=kind, casting="unsafe") if shape else np.array(xs, kind)
+    return np.ascontiguousarray(joined).reshape(len(xs), *shape)
 
 
 def stack_spec(*xs: Tensor, dim: int) -> Spec:

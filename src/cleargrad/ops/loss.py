@@ -501,7 +501,7 @@ def gaussian_nll_loss(
 
 
 def variance_like(input: Tensor, var: Tensor | float) -> Tensor:
-    """The variance as a tensor that broadcasts to the input: of its shape, or without its last dimension."""
+    """The variance as a tensor that broadcasts to the input: one dimension may be 1, or the last one absent."""
     if not isinstance(var, Tensor):
         if var < 0:
             raise error(ValueError, "gaussian_nll_loss", "var has negative entry/entries", var=var)
@@ -509,8 +509,10 @@ def variance_like(input: Tensor, var: Tensor | float) -> Tensor:
     shape, own = input._data.shape, var._data.shape
     if mode.recorder is None and (var._data < 0).any():
         raise error(ValueError, "gaussian_nll_loss", "var has negative entry/entries", var=var)
-    if own == shape or (own[:-1] == shape[:-1] and own[-1:] == (1,)):
+    if own == shape:
         return var
     if shape[:-1] == own:
         return var.unsqueeze(-1)
+    if len(own) == len(shape) and [n for n, wanted in zip(own, shape, strict=True) if n != wanted] == [1]:
+        return var
     raise error(ValueError, "gaussian_nll_loss", "var is of incorrect size", input=input, var=var)

@@ -1,6 +1,6 @@
 """Choosing elements by a boolean mask: masked_fill, masked_scatter, masked_select; and nonzero.
 
-Read next: ops/indexing.py.
+Read next: ops/coordinates.py.
 """
 
 from __future__ import annotations

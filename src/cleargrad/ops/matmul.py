@@ -17,6 +17,7 @@ from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
+from cleargrad.ops.autocast import asking
 from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.dimensions import swap_dims
 from cleargrad.ops.flat_doors import F32, F64, binary_door, getframe, place_of
@@ -191,7 +192,7 @@ def matmul_of_any_rank(input: Tensor, other: Tensor) -> Tensor:
 
 
 # `x @ y` goes straight to the product of two matrices when it is one.
-matmul_door = binary_door(mm_op.op, np.ndarray.dot, 2, matmul_of_any_rank)
+matmul_door = binary_door(mm_op.op, np.ndarray.dot, 2, asking("matmul", matmul_of_any_rank))
 matmul_door.__name__ = "matmul"
 matmul_door.__doc__ = "The matrix product of the last two dimensions; earlier ones are batches and broadcast."
 matmul = composite(matmul_samples, method=True, out=True)(matmul_door)

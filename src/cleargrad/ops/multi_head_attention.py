@@ -145,7 +145,7 @@ def attend_with_weights(
 ) -> tuple[Tensor, Tensor]:
     """Attention in each head, and the weights it used; a row that sees nothing is NaN here, as in PyTorch."""
     scores = (q * math.sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
-    weights = dropout((scores if mask is None else scores + mask).softmax(-1), dropout_p)
+    weights = dropout((scores if mask is None else scores + mask.to(scores.dtype)).softmax(-1), dropout_p)
     return weights @ v, weights
 
 

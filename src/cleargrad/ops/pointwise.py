@@ -40,6 +40,11 @@ def category_of(operand: Any) -> int:
     return kind.category
 
 
+def is_float(operand: Any) -> bool:
+    """Whether it is a tensor of a plain float dtype: the short answer to most questions of category."""
+    return isinstance(operand, Tensor) and operand._data.dtype.kind == "f"
+
+
 # Sums and products -----------------------------------------------------------------------------------------
 
 
@@ -97,7 +102,8 @@ def scaled(op: str, input: Any, other: Any, alpha: Any) -> Any:
     """alpha · other, for the sums that PyTorch scales."""
     if alpha == 1:
         return other
-    check_alpha(op, alpha, input, other)
+    if type(alpha) is not float or not is_float(other):
+        check_alpha(op, alpha, input, other)
     return other * alpha
 
 
@@ -147,14 +153,14 @@ def fused_samples() -> Iterator[Sample]:
 
 def scaled_product(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> Tensor:
     """value · tensor1 · tensor2; beside integers, value is cut to one."""
-    if max(map(category_of, (input, tensor1, tensor2))) <= dtypes.INTEGER:
+    if not is_float(tensor1) and max(map(category_of, (input, tensor1, tensor2))) <= dtypes.INTEGER:
         value = int(value)
     return (tensor1 if value == 1 else tensor1 * value) * tensor2
 
 
 def scaled_quotient(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> Tensor:
     """value · tensor1 / tensor2."""
-    if max(category_of(tensor1), category_of(tensor2)) <= dtypes.INTEGER:
+    if not is_float(tensor1) and max(category_of(tensor1), category_of(tensor2)) <= dtypes.INTEGER:
         rule = "integer division with addcdiv is not supported"
         fix = "convert an operand to a floating type, or use addcmul with the rounded quotient"
         raise error(RuntimeError, "addcdiv", rule, tensor1=tensor1, tensor2=tensor2, fix=fix)

@@ -89,9 +89,9 @@ class Recorder:
 
     def __init__(self) -> None:
         self.graph = Graph()
-        self.known: dict[int, tuple[Value, int]] = {}  # id of an array -> its value, and how many writes it saw
+        self.known: dict[int, tuple[Value, int]] = {}  # id of an array -> its value, and the writes it saw
         self.alive: list[Any] = []  # keeps those ids from being reused
-        self.owners: dict[int, Tensor] = {}  # id of a version cell -> the tensor whose array is the whole memory
+        self.owners: dict[int, Tensor] = {}  # id of a version cell -> the tensor that is the whole memory
         self.writes: dict[int, int] = {}  # id of an owner's array -> how often the memory was written
         self.written: dict[int, Tensor] = {}
 
@@ -135,7 +135,7 @@ class Recorder:
     def call_parts(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A fused op: what is recorded are the ops it is made of; its own gradient is kept."""
         spec = op.spec(*operands, **attrs)
-        before = mode.set(grad=False)
+        before = mode.set(grad=False, autocast=None)
         try:
             outs = op.parts(*operands, **attrs)
             if isinstance(spec, Spec):
@@ -224,7 +224,7 @@ def blank(op: Op, operands: tuple, spec: Spec) -> np.ndarray:
     arrays = [x._data for x in operands if isinstance(x, Tensor)]
     if not isinstance(op.lower, Expr) or all(array.flags.c_contiguous for array in arrays):
         return np.empty(spec.shape, spec.dtype.numpy)
-    ways = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    ways: list[Any] = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
     kinds = [None] * len(arrays) + [spec.dtype.numpy]
     return np.nditer([*arrays, None], ["zerosize_ok"], ways, kinds, itershape=spec.shape).operands[-1]
 

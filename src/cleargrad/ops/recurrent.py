@@ -22,7 +22,7 @@ from cleargrad.ops.declare import fused, opaque
 from cleargrad.ops.joining import cat
 from cleargrad.ops.normalization import statistics_dtype, widened
 from cleargrad.ops.op import NO_GRAD
-from cleargrad.ops.samples import Sample, real
+from cleargrad.ops.samples import Conventional, Sample, real
 
 Sizes = tuple[int, ...]
 
@@ -158,7 +158,6 @@ def gru_spec(x: Tensor, h: Tensor, weight: Tensor, bias: Any, **_: Any) -> list[
 
 
 # Kernels on rows -------------------------------------------------------------------------------------------
-
 
 
 def flat(x: np.ndarray | None) -> Any:
@@ -340,16 +339,16 @@ def rnn_samples() -> Iterator[Sample]:
         yield Sample(real(7, 2), real(3, 2), real(2, 2, seed=1), relu=relu, **steps)
 
 
-def lstm_samples() -> Iterator[Sample]:
+def lstm_samples() -> Iterator[Sample]:  # Conventional: some outputs have no gradient
     states = real(3, 2), real(3, 2, seed=1)
-    yield Sample(real(7, 8), *states, real(8, 2), None, **PACKED)
-    yield Sample(real(7, 8), *states, real(8, 2), None, **BACKWARDS)
-    yield Sample(real(3, 8), real(3, 1), states[1], real(8, 1), real(1, 2), sizes=(3,), reverse=False)
+    yield Conventional(real(7, 8), *states, real(8, 2), None, **PACKED)
+    yield Conventional(real(7, 8), *states, real(8, 2), None, **BACKWARDS)
+    yield Conventional(real(3, 8), real(3, 1), states[1], real(8, 1), real(1, 2), sizes=(3,), reverse=False)
 
 
 def gru_samples() -> Iterator[Sample]:
-    yield Sample(real(7, 6), real(3, 2), real(6, 2), real(6), **PACKED)
-    yield Sample(real(7, 6), real(3, 2), real(6, 2), None, **BACKWARDS)
+    yield Conventional(real(7, 6), real(3, 2), real(6, 2), real(6), **PACKED)
+    yield Conventional(real(7, 6), real(3, 2), real(6, 2), None, **BACKWARDS)
 
 
 rnn_layer = fused(

@@ -146,10 +146,21 @@ _all_dims = [{"dim": tuple(range(rank)), "keepdim": False} for rank in range(65)
 
 
 @face(total, method=True, out=True)
-def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Tensor:
+def sum(
+    input: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Dtype | None = None,
+    axis: Any = None,
+    keepdims: bool = False,
+) -> Tensor:
     """The sum of all elements, or over dimensions; integers sum to int64."""
     how = gate.how or mode.how
-    if dim is not None or dtype is not None or keepdim or how == SPECIAL or not isinstance(input, Tensor):
+    named = dim is not None or dtype is not None or keepdim or axis is not None or keepdims
+    if named or how == SPECIAL or not isinstance(input, Tensor):
+        # NumPy's names are read here, since a function around this one would cost more than they do.
+        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
         dims = dims_of("sum", input, dim)
         return joined_in(dtype, total if dim is None else total_by_dim, input, dims, keepdim)
     # `loss.sum()` of something small is written out flat, as the doors of elementwise ops are.

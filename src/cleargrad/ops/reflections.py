@@ -1,7 +1,7 @@
-"""Householder's reflections, I − tau·v·vᴴ: LAPACK's compact QR (geqrf), and the products that take it apart.
+"""Householder's reflections: LAPACK's compact QR (geqrf), and the products that take it apart.
 
-Column k of the compact form holds, below its diagonal, the vector vₖ whose first entries are 0, ..., 0, 1.
-Read next: ops/symmetric_factors.py.
+A reflection is I − tau·v·vᴴ. Column k of the compact form holds, below its diagonal, the vector vₖ, whose
+first entries are 0, ..., 0, 1. Read next: ops/symmetric_factors.py.
 """
 
 from __future__ import annotations
@@ -107,10 +107,14 @@ def check_reflections(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> 
     check_matrix("ormqr", other, "other")
     facing = other._data.shape[-2 if left else -1]
     if facing != input._data.shape[-2] or input._data.shape[:-2] != other._data.shape[:-2]:
-        rule = f"other must have as many {'rows' if left else 'columns'} as input has rows, and as many matrices"
+        rule = (
+            f"other must have as many {'rows' if left else 'columns'} as input has rows, and as many matrices"
+        )
         raise error(RuntimeError, "ormqr", rule, input=input, other=other)
     if tau._data.shape != (*input._data.shape[:-2], min(facing, input._data.shape[-1])):
-        raise error(RuntimeError, "ormqr", "tau must have one number for each reflection", input=input, tau=tau)
+        raise error(
+            RuntimeError, "ormqr", "tau must have one number for each reflection", input=input, tau=tau
+        )
     if not input.dtype is tau.dtype is other.dtype:
         raise error(RuntimeError, "ormqr", "expected one dtype", input=input, tau=tau, other=other)
 

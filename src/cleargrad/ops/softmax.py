@@ -48,7 +48,7 @@ def widened(kernel: Callable) -> Callable:
 
 def exponentials(x: np.ndarray, dim: int) -> np.ndarray:
     """exp(x − max x), which cannot overflow."""
-    result = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True))
+    result = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True), order="C")
     return np.exp(result, out=result)
 
 
@@ -60,7 +60,7 @@ def softmax_kernel(x: np.ndarray, dim: int) -> np.ndarray:
 
 @widened
 def log_softmax_kernel(x: np.ndarray, dim: int) -> np.ndarray:
-    result = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True))
+    result = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True), order="C")
     result -= np.log(sum_along(np.exp(result), dim))
     return result
 

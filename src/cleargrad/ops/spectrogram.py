@@ -241,7 +241,7 @@ def frames_of(
 
 
 def overlapped(frames: Tensor, hop: int) -> Tensor:
-    """The sum of frames (batch, frames, n_fft), each `hop` behind the one before: what unfold's adjoint does."""
+    """The sum of frames (batch, frames, n_fft), each `hop` behind the one before: the adjoint of unfold."""
     batch, count, size = frames._data.shape
     return unfold_vjp(frames, x_shape=(batch, size + hop * (count - 1)), dim=1, size=size, step=hop)
 
@@ -250,4 +250,6 @@ def check_envelope(envelope: Tensor) -> None:
     """The windows must leave no sample out; a recorded program trusts that they do."""
     if mode.recorder is None and envelope._data.size and np.abs(envelope._data).min() <= 1e-11:
         rule = "the windows, added up, are zero at some place: the signal there is lost"
-        raise error(RuntimeError, "istft", rule, fix="use a window without zeros, a smaller hop, or center=True")
+        raise error(
+            RuntimeError, "istft", rule, fix="use a window without zeros, a smaller hop, or center=True"
+        )

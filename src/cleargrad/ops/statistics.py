@@ -1,6 +1,6 @@
-"""Statistics: variance and deviation, medians, modes, quantiles and counts.
+"""Statistics: variance and deviation, medians, modes and quantiles.
 
-Read next: ops/scans.py.
+Read next: ops/histograms.py.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from cleargrad.errors import error
 from cleargrad.ops import return_types
 from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.extremes import selection
-from cleargrad.ops.op import NO_GRAD
-from cleargrad.ops.record import data_dependent
 from cleargrad.ops.reductions import (
     add_up,
     average_by_dim,

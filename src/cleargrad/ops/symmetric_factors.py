@@ -1,7 +1,7 @@
 """Factors of symmetric matrices that need not be definite: A = L·D·Lᵀ with blocks of one or two rows in D.
 
-NumPy has no such factorisation, so LAPACK's is written here: Bunch's and Kaufman's choice of pivots, in LAPACK's
-compact form. Read next: ops/low_rank.py.
+NumPy has no such factorisation, so LAPACK's is written here: Bunch's and Kaufman's choice of pivots, in
+LAPACK's compact form. Read next: ops/low_rank.py.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def choose_pivot(A: np.ndarray, k: int) -> tuple[int, int]:
 
 
 def exchange(A: np.ndarray, first: int, second: int, hermitian: bool) -> None:
-    """Swaps two rows and columns of a symmetric matrix of which the lower triangle, from `first` on, is kept."""
+    """Swaps two rows and columns of what, from `first` on, is the lower triangle of a symmetric matrix."""
     turn = np.conj if hermitian else np.asarray
     below = slice(second + 1, None)
     between = slice(first + 1, second)
@@ -126,7 +126,9 @@ def ldl_samples() -> Iterator[Sample]:
     yield Sample(definite(3, 3))
     yield Sample(indefinite(2, 5, 5))
     yield Sample(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    yield Sample(indefinite(4, 4) + 1j * np.triu(real(4, 4), 1) - 1j * np.triu(real(4, 4), 1).T, hermitian=True)
+    yield Sample(
+        indefinite(4, 4) + 1j * np.triu(real(4, 4), 1) - 1j * np.triu(real(4, 4), 1).T, hermitian=True
+    )
     yield Sample(indefinite(4, 4) + 1j * indefinite(4, 4, seed=3))
     yield Sample(np.zeros((0, 0), np.float32))
     yield Fails(RuntimeError, real(2, 3))
@@ -190,7 +192,10 @@ def ldl_solve_spec(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool) ->
 def run_ldl_solve(LD: np.ndarray, pivots: np.ndarray, B: np.ndarray, *, hermitian: bool) -> np.ndarray:
     batch = np.broadcast_shapes(LD.shape[:-2], B.shape[:-2])
     X = np.broadcast_to(B, batch + B.shape[-2:]).copy()
-    LD, pivots = np.broadcast_to(LD, batch + LD.shape[-2:]), np.broadcast_to(pivots, batch + pivots.shape[-1:])
+    LD, pivots = (
+        np.broadcast_to(LD, batch + LD.shape[-2:]),
+        np.broadcast_to(pivots, batch + pivots.shape[-1:]),
+    )
     for place in np.ndindex(batch):
         solve_factored(LD[place], pivots[place], X[place], hermitian and LD.dtype.kind == "c")
     return X
@@ -210,7 +215,9 @@ ldl_solve_op = opaque(
     spec=ldl_solve_spec,
     run=run_ldl_solve,
     vjp=NO_GRAD,
-    samples=lambda: iter([Sample(*run_ldl(indefinite(4, 4), hermitian=False)[:2], real(4, 2), hermitian=False)]),
+    samples=lambda: iter(
+        [Sample(*run_ldl(indefinite(4, 4), hermitian=False)[:2], real(4, 2), hermitian=False)]
+    ),
 )
 
 

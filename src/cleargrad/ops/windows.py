@@ -7,7 +7,6 @@ differ in their arguments only. Read next: ops/rectifier.py.
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -210,7 +209,9 @@ def general_cosine(
 ) -> Tensor:
     """a₀ − a₁ cos 2πt + a₂ cos 4πt − ..."""
     if not isinstance(a, (list, tuple)):
-        raise error(TypeError, "general_cosine", f"coefficients must be a list or tuple, not {type(a).__name__}")
+        raise error(
+            TypeError, "general_cosine", f"coefficients must be a list or tuple, not {type(a).__name__}"
+        )
     if not a:
         raise error(ValueError, "general_cosine", "coefficients cannot be empty")
     return signal_window("general_cosine", cosines(*a), M, sym, dtype, device, requires_grad)

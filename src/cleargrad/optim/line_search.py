@@ -42,36 +42,41 @@ def strong_wolfe(
         step = cubic_minimum(previous, trial, bounds)
         previous, trial = trial, attempt(step)
     else:
-        return min(start, trial, key=lambda t: t.loss), limit + 1
-    low, high = sorted((previous, trial), key=lambda t: t.loss)
-    return zoom(attempt, start, low, high, size, tolerance, rounds, limit)
+        return [start, trial][lower([start, trial])], limit + 1
+    return zoom(attempt, start, [previous, trial], size, tolerance, rounds, limit)
 
 
 def zoom(
     attempt: Callable[[float], Trial],
     start: Trial,
-    low: Trial,
-    high: Trial,
+    bracket: list[Trial],
     size: float,
     tolerance: float,
     rounds: int,
     limit: int,
 ) -> tuple[Trial, int]:
-    """Narrows the bracket between the better trial `low` and `high` until the better one is accepted."""
-    stuck = False
-    while rounds < limit and abs(high.step - low.step) * size >= tolerance:
-        step, stuck = inside(cubic_minimum(low, high), low.step, high.step, stuck)
+    """Narrows the bracket around a minimum until its lower end is accepted."""
+    low, stuck = lower(bracket), False
+    while rounds < limit and abs(bracket[1].step - bracket[0].step) * size >= tolerance:
+        step, stuck = inside(cubic_minimum(*bracket), bracket[0].step, bracket[1].step, stuck)
         trial = attempt(step)
         rounds += 1
-        if too_high(trial, start) or trial.loss >= low.loss:
-            low, high = sorted((low, trial), key=lambda t: t.loss)
+        high = 1 - low
+        if too_high(trial, start) or trial.loss >= bracket[low].loss:
+            bracket[high] = trial
+            low = lower(bracket)
             continue
         if is_flat(trial, start):
             return trial, rounds + 1
-        if trial.slope * (high.step - low.step) >= 0:
-            high = low
-        low = trial
-    return low, rounds + 1
+        if trial.slope * (bracket[high].step - bracket[low].step) >= 0:
+            bracket[high] = bracket[low]
+        bracket[low] = trial
+    return bracket[low], rounds + 1
+
+
+def lower(bracket: list[Trial]) -> int:
+    """Which end of a bracket has the lower loss."""
+    return 0 if bracket[0].loss <= bracket[1].loss else 1
 
 
 def too_high(trial: Trial, start: Trial) -> bool:
@@ -98,9 +103,10 @@ def cubic_minimum(one: Trial, other: Trial, bounds: tuple[float, float] | None =
     left, right = (one, other) if one.step <= other.step else (other, one)
     low, high = bounds or (left.step, right.step)
     bend = left.slope + right.slope - 3 * (left.loss - right.loss) / (left.step - right.step)
-    square = bend**2 - left.slope * right.slope
-    if not square >= 0:
+    square = bend * bend - left.slope * right.slope
+    root = square**0.5 if square >= 0 else 0.0
+    spread = right.slope - left.slope + 2 * root
+    if not square >= 0 or spread == 0:
         return (low + high) / 2
-    root = square**0.5
-    share = (right.slope + root - bend) / (right.slope - left.slope + 2 * root)
+    share = (right.slope + root - bend) / spread
     return min(max(right.step - (right.step - left.step) * share, low), high)

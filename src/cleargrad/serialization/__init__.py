@@ -8,7 +8,6 @@ serialization/atomic.py.
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import sys
 from collections.abc import Iterator
@@ -16,16 +15,16 @@ from typing import Any
 
 from cleargrad.errors import error
 from cleargrad.serialization import safe
-from cleargrad.serialization.archive import Reader, Writer
-from cleargrad.serialization.atomic import replacing
-from cleargrad.serialization.pickling import dump
-from cleargrad.serialization.unpickling import (
+from cleargrad.serialization.allowed import (
     add_safe_globals,
     clear_safe_globals,
     get_safe_globals,
-    load_pickle,
     safe_globals,
 )
+from cleargrad.serialization.archive import Reader, Writer
+from cleargrad.serialization.atomic import replacing
+from cleargrad.serialization.loading import load_archive
+from cleargrad.serialization.pickling import dump
 
 DEFAULT_PROTOCOL = 2
 
@@ -46,7 +45,7 @@ def save(
         if not hasattr(f, "write"):
             rule = f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, but got {type(f)}"
             raise error(AttributeError, "save", rule)
-        write_to_stream(obj, f, pickle_protocol)
+        write(obj, f, "archive", pickle_protocol)
         return
     folder, name = os.path.split(os.fspath(f))
     if folder and not os.path.isdir(folder):
@@ -60,17 +59,6 @@ def save(
 
 def is_path(f: Any) -> bool:
     return isinstance(f, (str, bytes, os.PathLike))
-
-
-def write_to_stream(obj: object, stream: Any, protocol: int) -> None:
-    """Writes to an open file; what cannot seek gets the archive in one piece."""
-    seekable = getattr(stream, "seekable", None)
-    if seekable is not None and seekable():
-        write(obj, stream, "archive", protocol)
-        return
-    buffer = io.BytesIO()
-    write(obj, buffer, "archive", protocol)
-    stream.write(buffer.getvalue())
 
 
 def write(obj: object, stream: Any, folder: str, protocol: int) -> None:
@@ -108,11 +96,10 @@ def load(
     if mmap and not is_path(f):
         rule = "f must be a file path in order to use the mmap argument"
         raise error(ValueError, "load", rule)
+    if safe.is_safetensors(f):
+        return safe.load(f)
     with opened(f) as stream:
-        if safe.is_safetensors(f):
-            return safe.load(f)
-        reader = Reader(stream)
-        return load_pickle(reader, map_location, weights_only, f if mmap else None)
+        return load_archive(Reader(stream), map_location, weights_only, f if mmap else None)
 
 
 @contextlib.contextmanager

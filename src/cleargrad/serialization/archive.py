@@ -12,46 +12,73 @@ import os
 import struct
 import threading
 import zipfile
-import zlib
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
+from zlib_ng.zlib_ng import crc32  # several times as fast as the one in Python's zlib
 
 from cleargrad.errors import error
 from cleargrad.storage import Memory
 
 ALIGNMENT = 64
+SMALL = 1 << 20  # bytes that are not worth a thread
+CHUNK = 1 << 18  # bytes that are still in the cache when their checksum is taken
 HEADER = 30  # bytes of a record's local header before its name
-SOME_DATE = (1980, 1, 1, 0, 0, 0)  # equal contents give equal files
 LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the magic number of PyTorch before 1.6
 
 
+# The headers of the zip format, without their signatures. Sizes and offsets stand in the 64-bit fields always.
+LOCAL = struct.Struct("<4s5H3I2H")
+CENTRAL = struct.Struct("<4s6H3I5H2I")
+WIDE = struct.Struct("<2H3Q")  # sizes and offset, 64 bits each
+END_WIDE = struct.Struct("<4sQ2H2I4Q")
+LOCATOR = struct.Struct("<4sIQI")
+END = struct.Struct("<4s4H2IH")
+FULL, VERSION, UTF8, WIDE_FIELD = 0xFFFFFFFF, 45, 1 << 11, 1
+SOME_TIME, SOME_DATE = 0, 33  # the first of January 1980: equal contents give equal files
+
+
 class Writer:
-    """Appends records to a zip archive on a stream."""
+    """Appends records to a zip archive on a stream, which need not be able to seek."""
 
     def __init__(self, stream: Any, folder: str):
-        self.zip = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED)
-        self.folder = folder
+        self.stream, self.folder = stream, folder
+        self.position = 0
+        self.directory: list[bytes] = []
+
+    def put(self, content: Any) -> None:
+        self.stream.write(content)
+        self.position += memoryview(content).nbytes
 
     def write(self, name: str, content: Any) -> None:
         """One record: bytes, or an array of bytes, which is not copied."""
-        entry = zipfile.ZipInfo(f"{self.folder}/{name}", SOME_DATE)
-        entry.file_size = memoryview(content).nbytes
-        entry.extra = self.padding(entry)
-        with self.zip.open(entry, "w") as record:
-            record.write(content)
-
-    def padding(self, entry: zipfile.ZipInfo) -> bytes:
-        """An extra field that makes the record's content start at a multiple of the alignment."""
-        wide = 20 if entry.file_size * 1.05 > zipfile.ZIP64_LIMIT else 0  # the field zipfile adds by itself
-        start = self.zip.start_dir + HEADER + len(entry.filename.encode()) + wide + 4
-        return struct.pack("<2sH", b"FB", -start % ALIGNMENT).ljust(4 + -start % ALIGNMENT, b"Z")
+        label = f"{self.folder}/{name}".encode()
+        size, checksum = memoryview(content).nbytes, crc32(content)
+        wide = WIDE.pack(WIDE_FIELD, 24, size, size, self.position)
+        start = self.position + LOCAL.size + len(label) + len(wide) + 4
+        padding = -start % ALIGNMENT
+        extra = wide + struct.pack("<2sH", b"FB", padding) + b"Z" * padding
+        facts = (SOME_TIME, SOME_DATE, checksum, FULL, FULL, len(label))
+        header = CENTRAL.pack(
+            b"PK\1\2", VERSION, VERSION, UTF8, 0, *facts, len(wide), 0, 0, 0, 0, FULL
+        )  # fmt: skip
+        self.directory.append(header + label + wide)
+        self.put(LOCAL.pack(b"PK\3\4", VERSION, UTF8, 0, *facts, len(extra)) + label + extra)
+        self.put(content)
 
     def close(self) -> None:
-        self.zip.close()
+        """Writes the directory, without which the archive cannot be read."""
+        start, count, directory = self.position, len(self.directory), b"".join(self.directory)
+        size = len(directory)
+        self.put(directory)
+        end = self.position
+        self.put(
+            END_WIDE.pack(b"PK\6\6", END_WIDE.size - 12, VERSION, VERSION, 0, 0, count, count, size, start)
+        )
+        self.put(LOCATOR.pack(b"PK\6\7", 0, end, 1))
+        self.put(END.pack(b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, FULL, FULL, 0))
 
 
 def corrupted(rule: str, **facts: object) -> Exception:
@@ -134,33 +161,38 @@ class Reader:
         return entry.file_size
 
     def read_into(self, entry: zipfile.ZipInfo, content: Any) -> None:
-        view = memoryview(content)
-        self.fill(view, self.start(entry))
-        if zlib.crc32(view) != entry.CRC:
+        view, start, checksum = memoryview(content), self.start(entry), 0
+        for place in range(0, len(view), CHUNK):
+            chunk = view[place : place + CHUNK]
+            self.fill(chunk, start + place)
+            checksum = crc32(chunk, checksum)
+        if checksum != entry.CRC:
             raise corrupted(f"the checksum of the record {entry.filename!r} is wrong")
 
-    def memories(self, names: Iterable[str], swapped: dict[str, int]) -> dict[str, Memory]:
-        """Records as memory for tensors, read by a few threads; `swapped` says whose bytes to turn around."""
+    def names(self, start: str) -> list[str]:
+        """The records whose names begin so."""
+        start = f"{self.folder}/{start}"
+        return [name.removeprefix(self.folder + "/") for name in self.zip.namelist() if name.startswith(start)]
+
+    def memories(self, names: list[str]) -> dict[str, Memory]:
+        """Records as memory for tensors, read by a few threads."""
         entries = {name: self.entry(name) for name in names}
         found = {name: new_memory(self.checked_size(entry)) for name, entry in entries.items()}
 
         def read(name: str) -> None:
             self.read_into(entries[name], found[name])
-            width = swapped.get(name, 1)
-            if width > 1:
-                found[name].view(f"u{width}").byteswap(inplace=True)
 
-        if sum(memory.nbytes for memory in found.values()) < 1 << 20:
-            for name in found:
+        if sum(memory.nbytes for memory in found.values()) < SMALL:
+            for name in names:
                 read(name)
         else:
             with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-                list(pool.map(read, found))
+                list(pool.map(read, names))
         return found
 
-    def mapped(self, path: Any, names: Iterable[str]) -> dict[str, Memory]:
+    def mapped(self, path: Any, names: list[str]) -> dict[str, Memory]:
         """Records as memory mapped from the file: pages are read when touched, and writes stay private."""
-        whole = np.memmap(path, BYTE_TYPE, "c")
+        whole = np.memmap(path, np.uint8, "c")
         found = {}
         for name in names:
             entry = self.entry(name)
@@ -170,11 +202,8 @@ class Reader:
         return found
 
 
-BYTE_TYPE = np.uint8
-
-
 def new_memory(size: int) -> Memory:
-    return np.empty(size, BYTE_TYPE).view(Memory)
+    return Memory(size, np.uint8)
 
 
 def descriptor_of(stream: Any) -> int | None:

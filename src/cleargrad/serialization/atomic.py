@@ -23,8 +23,9 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
-        with open(temporary, "xb+", buffering=0) as stream:
+        with open(temporary, "xb") as stream:
             yield stream
+            stream.flush()
             os.fsync(stream.fileno())
         if os.path.exists(target):
             shutil.copymode(target, temporary)

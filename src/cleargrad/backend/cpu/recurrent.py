@@ -25,7 +25,7 @@ def order_of(sizes: tuple[int, ...], reverse: bool) -> Order:
 
 def before(states: ndarray, initial: ndarray, order: Order) -> ndarray:
     """For each row the state from which its step started."""
-    previous = np.empty_like(states)
+    previous = np.empty(states.shape, states.dtype)
     state = initial.copy()
     for rows, batch in order:
         previous[rows] = state[:batch]
@@ -46,14 +46,14 @@ def sigmoid_(x: ndarray) -> None:
 
 def rnn(x: ndarray, h: ndarray, weight: ndarray, order: Order, relu: bool) -> tuple[ndarray, ...]:
     """The states of all steps (rows, hidden), and the last state of each sequence."""
-    out = np.empty_like(x)
+    out = np.empty(x.shape, x.dtype)
     state = h.copy()
     for rows, batch in order:
         value = out[rows]
         np.dot(state[:batch], weight.T, value)
         value += x[rows]
         if relu:
-            np.maximum(value, 0, value)
+            np.maximum(value, 0, out=value)
         else:
             np.tanh(value, value)
         state[:batch] = value
@@ -77,7 +77,7 @@ def rnn_gradient(
 
 
 def start_gradient(given: ndarray | None, state: ndarray) -> ndarray:
-    return np.zeros_like(state) if given is None else given.astype(state.dtype, order="C")
+    return np.zeros(state.shape, state.dtype) if given is None else given.astype(state.dtype, order="C")
 
 
 # LSTM: c ← f c + i g, h ← o tanh(c), with gates i, f, g, o --------------------------------------------------
@@ -88,7 +88,7 @@ def lstm(
 ) -> tuple[ndarray, ...]:
     """All h (rows, hidden or projected), the last h and c, and for the gradient all gates and all c."""
     hidden = x.shape[1] // 4
-    gates = np.empty_like(x)
+    gates = np.empty(x.shape, x.dtype)
     out = np.empty((len(x), h.shape[1]), x.dtype)
     cells = np.empty((len(x), hidden), x.dtype)
     h, c = h.copy(), c.copy()
@@ -163,7 +163,7 @@ def gru(
 ) -> tuple[ndarray, ...]:
     """All h (rows, hidden), the last h, and for the gradient all gates and W h + b of the third."""
     hidden = h.shape[1]
-    gates = np.empty_like(x)
+    gates = np.empty(x.shape, x.dtype)
     out = np.empty((len(x), hidden), x.dtype)
     inner = np.empty_like(out)
     h = h.copy()

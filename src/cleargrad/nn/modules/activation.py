@@ -426,3 +426,11 @@ class LogSoftmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "MultiheadAttention":  # PyTorch keeps it here; ours has a file of its own
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cleargrad.nn.modules.attention import MultiheadAttention
+
+    return MultiheadAttention

@@ -176,7 +176,9 @@ class Sequential(NumberedModules):
             rule = f"unsupported operand type(s) for *: {type(self)} and {type(factor)}"
             raise error(TypeError, "Sequential", rule)
         if factor <= 0:
-            raise error(ValueError, "Sequential", f"Non-positive multiplication factor {factor} for {type(self)}")
+            raise error(
+                ValueError, "Sequential", f"Non-positive multiplication factor {factor} for {type(self)}"
+            )
 
     def __mul__(self, other: int) -> Sequential:
         self._check_factor(other)

@@ -112,9 +112,7 @@ class _ConvNd(Module):
 
     def _weight_shape(self) -> tuple[int, ...]:
         inputs, outputs = self.in_channels, self.out_channels
-        channels = (
-            (inputs, outputs // self.groups) if self.transposed else (outputs, inputs // self.groups)
-        )
+        channels = (inputs, outputs // self.groups) if self.transposed else (outputs, inputs // self.groups)
         return (*channels, *self.kernel_size)
 
     def reset_parameters(self) -> None:
@@ -274,7 +272,9 @@ class _ConvTransposeNd(_ConvNd):
         if len(output_size) == leading + spatial:
             output_size = output_size[leading:]
         if len(output_size) != spatial:
-            rule = f"for {input.dim()}D input, output_size must have {spatial} or {leading + spatial} elements"
+            rule = (
+                f"for {input.dim()}D input, output_size must have {spatial} or {leading + spatial} elements"
+            )
             raise error(ValueError, name, f"{rule} (got {len(output_size)})")
         smallest = [
             (input.size(leading + k) - 1) * self.stride[k]
@@ -286,7 +286,9 @@ class _ConvTransposeNd(_ConvNd):
         largest = [size + self.stride[k] - 1 for k, size in enumerate(smallest)]
         for low, size, high in zip(smallest, output_size, largest, strict=True):
             if not low <= size <= high:
-                rule = f"requested an output size of {list(output_size)}, but valid sizes range from {smallest}"
+                rule = (
+                    f"requested an output size of {list(output_size)}, but valid sizes range from {smallest}"
+                )
                 raise error(ValueError, name, f"{rule} to {largest} (for an input of {input.size()[2:]})")
         return tuple(size - low for size, low in zip(output_size, smallest, strict=True))
 
@@ -348,7 +350,9 @@ class _LazyConvXdMixin(LazyModuleMixin):
         self.in_channels = input.shape[-spatial - 1]
         if self.in_channels % self.groups:
             rule = "in_channels must be divisible by groups"
-            raise error(ValueError, type(self).__name__, rule, in_channels=self.in_channels, groups=self.groups)
+            raise error(
+                ValueError, type(self).__name__, rule, in_channels=self.in_channels, groups=self.groups
+            )
         with no_grad():
             self.weight.materialize(self._weight_shape())
             if self.bias is not None:
@@ -358,7 +362,10 @@ class _LazyConvXdMixin(LazyModuleMixin):
 
 def lazy(name: str, becomes: type[_ConvNd]) -> type:
     """The lazy form of a convolution."""
-    body = {"__doc__": f"{becomes.__name__} that takes in_channels from its first input.", "__module__": __name__}
+    body = {
+        "__doc__": f"{becomes.__name__} that takes in_channels from its first input.",
+        "__module__": __name__,
+    }
     return type(name, (_LazyConvXdMixin, becomes), {**body, "cls_to_become": becomes})
 
 

@@ -29,7 +29,9 @@ class _Table(Module):
             return None
         if not -count <= padding_idx < count:
             rule = "padding_idx must be within num_embeddings"
-            raise error(AssertionError, type(self).__name__, rule, padding_idx=padding_idx, num_embeddings=count)
+            raise error(
+                AssertionError, type(self).__name__, rule, padding_idx=padding_idx, num_embeddings=count
+            )
         return padding_idx % count
 
     def _set_weight(self, weight: Tensor | None, freeze: bool, device: Any, dtype: Any) -> None:

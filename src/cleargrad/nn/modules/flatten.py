@@ -31,16 +31,16 @@ class Unflatten(Module):
 
     __constants__ = ["dim", "unflattened_size"]
 
-    def __init__(self, dim: int | str, unflattened_size: Any) -> None:
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
-        if not isinstance(dim, int):
-            raise error(TypeError, "Unflatten", f"dim must be an int, but found type {type(dim).__name__}")
         if not isinstance(unflattened_size, (tuple, list)):
             rule = f"unflattened_size must be tuple of ints, but found type {type(unflattened_size).__name__}"
             raise error(TypeError, "Unflatten", rule)
         for number, extent in enumerate(unflattened_size):
             if not isinstance(extent, int):
-                rule = f"unflattened_size must be tuple of ints, but found {type(extent).__name__} at {number}"
+                rule = (
+                    f"unflattened_size must be tuple of ints, but found {type(extent).__name__} at {number}"
+                )
                 raise error(TypeError, "Unflatten", rule)
         self.dim = dim
         self.unflattened_size = unflattened_size

@@ -48,7 +48,7 @@ class DistributedSampler(Sampler[int]):
         indices = self._order()
         if not self.drop_last:
             # The first indices are read again until every rank has its share.
-            copies = math.ceil(self.total_size / len(indices))
+            copies = math.ceil(self.total_size / max(len(indices), 1))
             indices = indices * copies
         return iter(indices[self.rank : self.total_size : self.num_replicas])
 

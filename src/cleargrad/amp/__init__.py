@@ -1,0 +1,19 @@
+"""torch.amp: mixed precision. Read next: amp/autocast_mode.py."""
+
+from cleargrad.amp.autocast_mode import (
+    autocast,
+    autocast_decorator,
+    custom_bwd,
+    custom_fwd,
+    is_autocast_available,
+)
+from cleargrad.amp.grad_scaler import GradScaler
+
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "autocast_decorator",
+    "custom_bwd",
+    "custom_fwd",
+    "is_autocast_available",
+]

@@ -1,0 +1,77 @@
+"""From an archive to objects: the storages are read all at once, then the pickle is run over them.
+
+Read next: serialization/safe.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from cleargrad.core import device as devices
+from cleargrad.core import dtype as dtypes
+from cleargrad.errors import error
+from cleargrad.serialization.allowed import Allowed
+from cleargrad.serialization.archive import Reader, corrupted
+from cleargrad.serialization.rebuilding import Loaded
+from cleargrad.serialization.unpickling import Machine
+from cleargrad.storage import UntypedStorage
+
+
+def load_archive(reader: Reader, map_location: Any, weights_only: bool, mapped_from: Any) -> Any:
+    """The object in an archive; with `mapped_from`, a path, storages are mapped instead of read."""
+    content = reader.read("data.pkl")
+    names = reader.names("data/")
+    memories = reader.memories(names) if mapped_from is None else reader.mapped(mapped_from, names)
+    order = reader.read("byteorder").decode() if reader.has("byteorder") else "little"
+    storages = Storages(memories, map_location, order != sys.byteorder)
+    return Machine(Allowed(weights_only), storages.find).run(content)
+
+
+class Storages:
+    """The storages of a file, by the number under which the pickle refers to them."""
+
+    def __init__(self, memories: dict, map_location: Any, swapped: bool):
+        self.memories, self.map_location, self.swapped = memories, map_location, swapped
+        self.found: dict[str, Loaded] = {}
+
+    def find(self, identity: tuple) -> Loaded:
+        _, kind, key, location, _ = identity
+        if kind is UntypedStorage:
+            kind = dtypes.uint8
+        if not isinstance(kind, dtypes.dtype) or not isinstance(key, str) or not isinstance(location, str):
+            raise ValueError("a tensor's storage is described wrongly")
+        found = self.found.get(key)
+        if found is None:
+            memory = self.memories.get(f"data/{key}")
+            if memory is None:
+                raise corrupted(f"the checkpoint refers to the record 'data/{key}', which is missing")
+            place(memory, location, self.map_location)
+            if self.swapped and kind.itemsize > 1:
+                width = kind.itemsize // 2 if kind.is_complex else kind.itemsize
+                memory.view(f"u{width}").byteswap(inplace=True)
+            found = self.found[key] = Loaded(memory, kind)
+        return found
+
+
+def place(memory: Any, location: str, map_location: Any) -> None:
+    """Refuses storages that belong on a device that is not here, unless they are sent to the CPU."""
+    if isinstance(map_location, dict):
+        location = map_location.get(location, location)
+    elif isinstance(map_location, (str, devices.device)):
+        location = str(map_location)
+    elif callable(map_location):
+        if map_location(UntypedStorage(memory), location) is not None:
+            return
+    elif map_location is not None:
+        rule = f"map_location is a device, a dict or a function, not {type(map_location).__name__}"
+        raise error(TypeError, "load", rule)
+    where = devices.device(location)
+    if where.type != "cpu":
+        name = where.type.upper()
+        rule = (
+            f"Attempting to deserialize object on a {name} device but "
+            f"torch.{where.type}.is_available() is False."
+        )
+        fix = "use torch.load with map_location=torch.device('cpu') to map your storages to the CPU"
+        raise error(RuntimeError, "load", rule, fix=fix)

@@ -1,0 +1,5 @@
+"""The functions of utils/data/collate.py under PyTorch's old name."""
+
+from cleargrad.utils.data.collate import collate, default_collate, default_collate_fn_map, default_convert
+
+__all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
