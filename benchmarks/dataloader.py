@@ -2,10 +2,11 @@
 
     python benchmarks/dataloader.py [--json benchmarks/results/dataloader.json] [--rounds 12]
 
-Four datasets: rows of tensors; small images that are augmented with NumPy; large images that are only handed on, so
-that the way between processes is all the work; and tokens with a name. The same code runs under both libraries,
-which take turns epoch by epoch, and the best epoch of each counts: the machine is shared, only ratios mean
-something. Workers stay alive between epochs; `start` is the time until a fresh pass gives its first batch.
+Four datasets: rows of tensors; small images that are augmented with NumPy; large images that are only handed
+on, so that the way between processes is all the work; and tokens with a name. The same code runs under both
+libraries, which take turns epoch by epoch, and the best epoch of each counts: the machine is shared, only
+ratios mean something. Workers stay alive between epochs; `start` is the time until a fresh loader gives its
+first batch.
 Needs torch.
 """
 

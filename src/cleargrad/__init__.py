@@ -87,6 +87,8 @@ __version__ = "0.1.0"
 # Modules, and names in them, that are imported when they are first asked for: `import cleargrad` stays quick.
 _LATER = {
     "optim": "cleargrad.optim",
+    "func": "cleargrad.func",
+    "vmap": "cleargrad.func",
     "serialization": "cleargrad.serialization",
     "save": "cleargrad.serialization",
     "load": "cleargrad.serialization",

@@ -21,7 +21,10 @@ from cleargrad.utils.data.worker import Failure
 from tests.data.both import same
 
 # Python 3.12 warns when a process with threads forks, and PyTorch has threads.
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -336,8 +339,27 @@ def test_exceptions_that_cannot_travel():
 
     with pytest.raises(RuntimeError, match="Caught Local in DataLoader worker process 0"):
         list(DataLoader(Failing(Local()), num_workers=1))
-    with pytest.raises((AttributeError, TypeError), match="(?s)Caught .*pickle"):
+    with pytest.raises((AttributeError, TypeError), match=r"(?s)Caught .*pickle"):
         list(DataLoader(range(3), num_workers=1, collate_fn=lambda batch: lambda: batch))
+
+
+class Unreadable:
+    """Can be sent, but not received."""
+
+    def __reduce__(self):
+        return divide, (1, 0)
+
+
+def divide(a, b):
+    return a // b
+
+
+def test_a_batch_that_cannot_be_received():
+    batches = iter(DataLoader([1, 2, 3], num_workers=1, collate_fn=lambda b: Unreadable() if b == [2] else b))
+    assert next(batches) == [1]
+    with pytest.raises(ZeroDivisionError):
+        next(batches)
+    assert list(batches) == [[3]]
 
 
 def test_exception_in_worker_init_fn():
@@ -349,7 +371,7 @@ def test_exception_in_worker_init_fn():
 
 
 def test_timeout():
-    with pytest.raises(RuntimeError, match="DataLoader timed out after 0.2 seconds"):
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.2 seconds"):
         list(DataLoader(Slow(1.0), num_workers=1, timeout=0.2))
     assert len(list(DataLoader(Slow(0.05), num_workers=1, timeout=20))) == 8
 

@@ -33,10 +33,30 @@ def ours(value: Any) -> Any:
         return type(value)(ours(item) for item in value)
     if isinstance(value, dict):
         return {key: ours(item) for key, item in value.items()}
-    module = getattr(value, "__module__", None)
-    if callable(value) and isinstance(module, str) and module.startswith("torch.nn"):
-        return getattr(cg.nn.functional, value.__name__)
+    if isinstance(value, torch.nn.TransformerEncoderLayer):
+        return our_layer(value)
+    name = getattr(value, "__name__", "")
+    if name and getattr(torch.nn.functional, name, None) is value:
+        return getattr(cg.nn.functional, name)
     return value
+
+
+def our_layer(layer: torch.nn.TransformerEncoderLayer) -> Any:
+    """The layer that TransformerEncoder is made of, with PyTorch's weights."""
+    attention = layer.self_attn
+    made = cg.nn.TransformerEncoderLayer(
+        attention.embed_dim,
+        attention.num_heads,
+        layer.linear1.out_features,
+        layer.dropout.p,
+        ours(layer.activation),
+        layer.norm1.eps,
+        attention.batch_first,
+        layer.norm_first,
+        attention.in_proj_bias is not None,
+    )
+    made.load_state_dict(ours(dict(layer.state_dict())))
+    return made.to(ours(attention.out_proj.weight.dtype)).train(layer.training)
 
 
 def fresh(value: Any) -> Any:
@@ -88,7 +108,7 @@ def cases(info: ModuleInfo, dtype: torch.dtype, training: bool) -> list:
     found = list(
         info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
     )
-    # LinearCrossEntropyLoss comes with hundreds of inputs, for a division of the batch that does not exist here.
+    # LinearCrossEntropyLoss comes with hundreds of inputs, for a division of the batch that we do not make.
     return found[:: 1 + len(found) // 150]
 
 
@@ -96,9 +116,10 @@ def build(info: ModuleInfo, case: Any, dtype: torch.dtype, training: bool) -> tu
     arguments = case.constructor_input
     torch.manual_seed(3)
     theirs = info.module_cls(*fresh(arguments.args), **fresh(arguments.kwargs))
-    cg.manual_seed(3)
     kind = getattr(cg.nn, info.name.rpartition(".")[2])
-    mine = kind(*ours(arguments.args), **ours(arguments.kwargs))
+    args, kwargs = ours(arguments.args), ours(arguments.kwargs)
+    cg.manual_seed(3)
+    mine = kind(*args, **kwargs)
     return mine.train(training).to(ours(dtype)), theirs.train(training).to(dtype)
 
 

@@ -36,7 +36,7 @@ def pair(info: Any, kwargs: dict, dtype: torch.dtype = torch.float32) -> tuple:
 
 
 def tolerance(info: Any, kwargs: dict) -> float:
-    """Muon computes in bfloat16, whose last bit depends on the order of sums: its steps agree to about 1 %."""
+    """Muon computes in bfloat16, whose last bit depends on the order of sums: steps agree to 1 %."""
     return 0.01 * float(kwargs.get("lr", 1e-3)) if info.name == "Muon" else 1e-7
 
 

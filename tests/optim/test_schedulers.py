@@ -1,4 +1,4 @@
-"""All schedules agree with PyTorch to the last digit: 60 steps, a checkpoint in the middle, both directions."""
+"""All schedules agree with PyTorch to the last digit: 60 steps, a checkpoint in the middle, both ways."""
 
 from __future__ import annotations
 
@@ -105,7 +105,10 @@ quietly = pytest.mark.filterwarnings("ignore:Detected call of")
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_sixty_steps(name: str, kind: str) -> None:
     their, mine, _, _ = both(kind)
-    one, other = SCHEDULES[name](cg.optim.lr_scheduler, mine), SCHEDULES[name](torch.optim.lr_scheduler, their)
+    one, other = (
+        SCHEDULES[name](cg.optim.lr_scheduler, mine),
+        SCHEDULES[name](torch.optim.lr_scheduler, their),
+    )
     assert rates(mine, one) == rates(their, other)
     for epoch in range(60):
         advance(cg, mine, one, epoch)
@@ -149,7 +152,10 @@ CLOSED = ["StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "P
 @pytest.mark.parametrize("name", [*CLOSED, "CosineAnnealingLR", "LambdaLR", "CosineAnnealingWarmRestarts"])
 def test_step_to_an_epoch(name: str) -> None:
     their, mine, _, _ = both()
-    one, other = SCHEDULES[name](cg.optim.lr_scheduler, mine), SCHEDULES[name](torch.optim.lr_scheduler, their)
+    one, other = (
+        SCHEDULES[name](cg.optim.lr_scheduler, mine),
+        SCHEDULES[name](torch.optim.lr_scheduler, their),
+    )
     mine.step()
     their.step()
     with warnings.catch_warnings():

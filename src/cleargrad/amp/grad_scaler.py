@@ -42,7 +42,8 @@ def unscale(grad: Tensor, factor: np.float32) -> bool:
     """Multiplies a gradient in place, and says whether it is finite."""
     data = grad._data
     values = data.astype(np.float32) if data.dtype in NARROW else data
-    finite = math.isfinite(abs(values.sum())) or bool(np.isfinite(values).all())  # a sum can overflow by itself
+    total = np.add.reduce(values, axis=None)  # cheaper than a look at each element, but it may overflow itself
+    finite = math.isfinite(abs(total)) or bool(np.isfinite(values).all())
     if factor != 1:
         if values is data:
             values *= values.dtype.type(factor)
@@ -220,12 +221,12 @@ class GradScaler:
     def _adapt(self, overflowed: bool) -> None:
         scale, tracker = self._begin()._data, self._growth_tracker._data  # type: ignore[union-attr]
         if overflowed:
-            scale *= np.float32(self._backoff_factor)
+            scale[...] = float(scale) * self._backoff_factor
             tracker[...] = 0
             return
         tracker += 1
         if tracker == self._growth_interval:
-            grown = scale * np.float32(self._growth_factor)
+            grown = np.float64(float(scale) * self._growth_factor).astype(np.float32)
             if np.isfinite(grown):
                 scale[...] = grown
             tracker[...] = 0

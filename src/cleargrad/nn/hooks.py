@@ -1,7 +1,7 @@
 """Hooks of modules: functions that see, and may replace, what goes into and comes out of a module.
 
-`Hooked` holds the registering methods of Module; `call_with_hooks` is what a module's call becomes once a hook
-is registered. Gradients are seen by two identity nodes, one before and one behind the module.
+`Hooked` holds the registering methods of Module; `call_with_hooks` is what a module's call becomes once a
+hook is registered. Gradients are seen by two identity nodes, one before and one behind the module.
 Read next: nn/state.py.
 """
 
@@ -315,8 +315,8 @@ class BackwardHook:
         """Gradients have passed the module."""
         if self.grad_outputs is None:
             rule = (
-                "Module backward hook for grad_input is called before the grad_output one: the gradient flows "
-                "to the Module's input without passing through its output"
+                "Module backward hook for grad_input is called before the grad_output one: the gradient "
+                "flows to the Module's input without passing through its output"
             )
             fix = "make sure that the output depends on the input and the loss is computed from the output"
             raise error(RuntimeError, "backward_hook", rule, fix=fix)

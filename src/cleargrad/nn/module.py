@@ -311,7 +311,7 @@ class Module(Hooked, Stateful):
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path."""
-        owner, name, value = self._find(target)
+        _, name, value = self._find(target)
         if not isinstance(value, Parameter):
             raise error(AttributeError, "get_parameter", f"`{name}` is not an nn.Parameter")
         return value
@@ -420,8 +420,9 @@ class Module(Hooked, Stateful):
             raise error(TypeError, "to", rule)
         if dtype is not None and dtype.is_complex:
             warnings.warn(
-                "Complex modules are a new feature under active development whose design may change, and some "
-                "modules might not work as expected when using complex tensors as parameters or buffers.",
+                "Complex modules are a new feature under active development whose design may change, "
+                "and some modules might not work as expected when using complex tensors as parameters "
+                "or buffers.",
                 stacklevel=2,
             )
         devices.check(device)
@@ -506,6 +507,6 @@ def check_parameter(name: str, param: Any) -> None:
         )
         raise error(TypeError, "register_parameter", rule)
     if not is_lazy(param) and param.grad_fn is not None:
-        rule = f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly"
+        rule = f"Cannot assign non-leaf Tensor to parameter '{name}'. It must be created explicitly"
         fix = f"to express '{name}' as a function of another Tensor, compute the value in forward()"
         raise error(ValueError, "register_parameter", rule, fix=fix)

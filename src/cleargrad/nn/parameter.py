@@ -126,7 +126,7 @@ class UninitializedTensorMixin:
         wanted, kind = self.requires_grad, dtype or self.kind
         del self.kind
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
-        self._data = allocate("materialize", tuple(shape), np.empty, kind)  # type: ignore[misc]
+        self._data = allocate("materialize", tuple(shape), np.empty, kind)  # type: ignore[assignment]
         if wanted:
             make_leaf(self)  # type: ignore[arg-type]
 
@@ -140,7 +140,7 @@ class UninitializedTensorMixin:
 
 def without_memory(cls: type, device: Any, dtype: dtypes.dtype | None) -> Any:
     devices.check(device)
-    tensor = object.__new__(cls)
+    tensor: Any = object.__new__(cls)
     tensor._edge = tensor._grad = tensor._base = tensor._ver = None
     tensor.kind = dtype or dtypes.get_default_dtype()
     return tensor
@@ -176,7 +176,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     def __deepcopy__(self, memo: dict) -> UninitializedParameter:
         return memo.setdefault(id(self), type(self)(self.wanted, None, self.kind))
 
-    def __reduce_ex__(self, protocol: int) -> tuple:
+    def __reduce_ex__(self, protocol: Any) -> tuple:
         return type(self), (self.wanted, None, self.kind)
 
 
@@ -201,7 +201,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __deepcopy__(self, memo: dict) -> UninitializedBuffer:
         return memo.setdefault(id(self), type(self)(False, None, self.kind, self.persistent))
 
-    def __reduce_ex__(self, protocol: int) -> tuple:
+    def __reduce_ex__(self, protocol: Any) -> tuple:
         return type(self), (False, None, self.kind, self.persistent)
 
 

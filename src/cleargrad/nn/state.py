@@ -191,8 +191,8 @@ class Stateful:
         """Takes one tensor of the state; returns what is wrong with it."""
         if not isinstance(value, Tensor):
             return (
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
-                f"checkpoint but received {type(value)}"
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object '
+                f"from checkpoint but received {type(value)}"
             )
         lazy = is_lazy(tensor)
         if not lazy:

@@ -283,18 +283,25 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A tensor on the array's own memory: a write to one is seen in the other."""
     if not isinstance(ndarray, np.ndarray):
         raise error(TypeError, "from_numpy", f"expected np.ndarray (got {type(ndarray).__name__})")
-    if not ndarray.dtype.isnative:
-        rule = "given numpy array has byte order different from the native byte order"
-        raise error(ValueError, "from_numpy", rule, fix="use array.astype(array.dtype.newbyteorder('='))")
-    if ndarray.dtype not in dtypes.OF_NUMPY:
-        names = ", ".join(kind.name for kind in dtypes.ALL)
-        rule = f"can't convert np.ndarray of type {ndarray.dtype}; the supported types are: {names}"
-        raise error(TypeError, "from_numpy", rule)
+    kind = dtypes.OF_NUMPY.get(ndarray.dtype)
+    if kind is None:
+        raise foreign_dtype_error(ndarray.dtype)
     if min(ndarray.strides, default=0) < 0:
         rule = "at least one stride in the given numpy array is negative, which tensors do not support"
         raise error(ValueError, "from_numpy", rule, fix="use array.copy()")
+    if ndarray.dtype is kind.numpy and type(ndarray) is np.ndarray:
+        return wrap(ndarray.view())
     # The doors tell dtypes apart by identity, and an array may carry an equal dtype that is another object.
-    return wrap(ndarray.view(dtypes.OF_NUMPY[ndarray.dtype].numpy, np.ndarray))
+    return wrap(ndarray.view(kind.numpy, np.ndarray))
+
+
+def foreign_dtype_error(found: np.dtype) -> Exception:
+    if not found.isnative:
+        rule = "given numpy array has byte order different from the native byte order"
+        return error(ValueError, "from_numpy", rule, fix="use array.astype(array.dtype.newbyteorder('='))")
+    names = ", ".join(kind.name for kind in dtypes.ALL)
+    rule = f"can't convert np.ndarray of type {found}; the supported types are: {names}"
+    return error(TypeError, "from_numpy", rule)
 
 
 # Filled ----------------------------------------------------------------------------------------------------

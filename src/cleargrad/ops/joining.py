@@ -36,8 +36,8 @@ def tensor_list(op: str, tensors: Any, kind: type[Exception] = RuntimeError) -> 
 
 def common_dtype(arrays: Sequence[Any]) -> dtype:
     """The promoted dtype of tensors or arrays."""
-    kinds = {x._data.dtype if isinstance(x, Tensor) else x.dtype for x in arrays}
-    return reduce(promote_types, (OF_NUMPY[kind] for kind in kinds))
+    kinds = {x.dtype for x in arrays}
+    return reduce(promote_types, (OF_NUMPY.get(kind, kind) for kind in kinds))
 
 
 # Along a dimension that exists -----------------------------------------------------------------------------

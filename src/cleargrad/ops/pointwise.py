@@ -45,6 +45,11 @@ def is_float(operand: Any) -> bool:
     return isinstance(operand, Tensor) and operand._data.dtype.kind == "f"
 
 
+def is_one(value: Any) -> bool:
+    """Whether a scale changes nothing; of a tensor that is not known before it is looked at."""
+    return not isinstance(value, Tensor) and value == 1
+
+
 # Sums and products -----------------------------------------------------------------------------------------
 
 
@@ -100,7 +105,7 @@ def check_alpha(op: str, alpha: Any, *operands: Any) -> None:
 
 def scaled(op: str, input: Any, other: Any, alpha: Any) -> Any:
     """alpha · other, for the sums that PyTorch scales."""
-    if alpha == 1:
+    if is_one(alpha):
         return other
     if type(alpha) is not float or not is_float(other):
         check_alpha(op, alpha, input, other)
@@ -155,7 +160,7 @@ def scaled_product(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) 
     """value · tensor1 · tensor2; beside integers, value is cut to one."""
     if not is_float(tensor1) and max(map(category_of, (input, tensor1, tensor2))) <= dtypes.INTEGER:
         value = int(value)
-    return (tensor1 if value == 1 else tensor1 * value) * tensor2
+    return (tensor1 if is_one(value) else tensor1 * value) * tensor2
 
 
 def scaled_quotient(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> Tensor:
@@ -164,7 +169,7 @@ def scaled_quotient(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any)
         rule = "integer division with addcdiv is not supported"
         fix = "convert an operand to a floating type, or use addcmul with the rounded quotient"
         raise error(RuntimeError, "addcdiv", rule, tensor1=tensor1, tensor2=tensor2, fix=fix)
-    return (tensor1 if value == 1 else tensor1 * value) / tensor2
+    return (tensor1 if is_one(value) else tensor1 * value) / tensor2
 
 
 def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:

@@ -104,7 +104,10 @@ class Adam(RuleOptimizer):
             raise error(RuntimeError, name_of(self), rule)
         super()._step_group(group)
 
+
 def check_scalar(name: str, value: Any, by_lists: bool) -> None:
     if isinstance(value, Tensor):
-        check("Adam", not by_lists, f"{name} as a Tensor is not supported for capturable=False and foreach=True")
+        check(
+            "Adam", not by_lists, f"{name} as a Tensor is not supported for capturable=False and foreach=True"
+        )
         check("Adam", value.numel() == 1, f"Tensor {name} must be 1-element")

@@ -186,9 +186,7 @@ class ExponentialLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """lr = base · (1 − epoch / total_iters)^power."""
 
-    def __init__(
-        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
-    ):
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer, last_epoch)

@@ -58,7 +58,7 @@ def zoom(
     """Narrows the bracket around a minimum until its lower end is accepted."""
     low, stuck = lower(bracket), False
     while rounds < limit and abs(bracket[1].step - bracket[0].step) * size >= tolerance:
-        step, stuck = inside(cubic_minimum(*bracket), bracket[0].step, bracket[1].step, stuck)
+        step, stuck = inside(cubic_minimum(bracket[0], bracket[1]), bracket[0].step, bracket[1].step, stuck)
         trial = attempt(step)
         rounds += 1
         high = 1 - low

@@ -254,7 +254,9 @@ class ReduceLROnPlateau(LRScheduler):
 
     def _is_better(self, a: float, best: float) -> bool:
         if self.threshold_mode == "rel":
-            return a < best * (1.0 - self.threshold) if self.mode == "min" else a > best * (self.threshold + 1.0)
+            return (
+                a < best * (1.0 - self.threshold) if self.mode == "min" else a > best * (self.threshold + 1.0)
+            )
         return a < best - self.threshold if self.mode == "min" else a > best + self.threshold
 
     def _init_is_better(self, mode: str, threshold: float, threshold_mode: str) -> None:

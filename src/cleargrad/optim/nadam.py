@@ -13,6 +13,7 @@ from cleargrad.optim.rule import (
     check_betas,
     check_lr,
     check_not_negative,
+    counter,
     descent,
     steps,
 )
@@ -26,7 +27,7 @@ def momentum(t: Any, group: dict[str, Any]) -> Any:
 def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
     """Adam's averages; p ← p − lr (μₜ₊₁ m / (1 − Πᵗ⁺¹μ) + (1 − μₜ) g / (1 − Πᵗμ)) / (√v̂ + ε)."""
     lr, (beta1, beta2), t = group["lr"], group["betas"], steps(state)
-    m, v, product = state["exp_avg"], state["exp_avg_sq"], state["mu_product"].item()
+    m, v, product = state["exp_avg"], state["exp_avg_sq"], counter(state["mu_product"])
     now, ahead = momentum(t, group), momentum(t + 1, group)
     g = descent(p, g, group)
     m.lerp_(g, 1 - beta1)

@@ -20,6 +20,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.creation import tensor
 
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 EVERY_STEP_BEFORE: dict[int, Callable] = OrderedDict()
 EVERY_STEP_AFTER: dict[int, Callable] = OrderedDict()
 

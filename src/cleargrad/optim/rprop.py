@@ -20,7 +20,7 @@ def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -
     last, size = state["prev"], state["step_size"]
     if group["maximize"]:
         g = -g
-    turn = (g * last).sign()
+    turn = (g * last).detach().sign()
     size.mul_(where(turn > 0, grow, where(turn < 0, shrink, turn + 1))).clamp_(*group["step_sizes"])
     g = where(turn < 0, 0, g)
     p.addcmul_(g.sign(), size, value=-1)

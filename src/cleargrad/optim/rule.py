@@ -67,7 +67,9 @@ class RuleOptimizer(Optimizer):
             if strict:
                 self._check_flags(p, group)
             if p._data.dtype.kind == "c" and not self._takes_complex:
-                raise error(RuntimeError, name_of(self), f"{name_of(self)} does not support complex parameters")
+                raise error(
+                    RuntimeError, name_of(self), f"{name_of(self)} does not support complex parameters"
+                )
             state = self.state.get(p)
             if not state:
                 state = self._start(p, g, options)
@@ -85,9 +87,11 @@ class RuleOptimizer(Optimizer):
             self._count(state, group)
         if data.dtype.kind == "c":
             self._apply_as_reals(p, g, state, group)
-        elif data.size > 2 * BLOCK and self._by_element and mode.how == NO_GRAD and None not in state.values():
-            for block in blocks(p, g, state):
-                self._update(*block, group)
+        elif (
+            data.size > 2 * BLOCK and self._by_element and mode.how == NO_GRAD and None not in state.values()
+        ):
+            for rows, grad, part in blocks(p, g, state):
+                self._update(rows, grad, part, group)
             for written in (p, *state.values()):
                 written.bump()
         else:
@@ -116,7 +120,9 @@ class RuleOptimizer(Optimizer):
         """What PyTorch refuses when a graph capture or a fused kernel is asked for."""
         kind = p.device.type
         if group.get("capturable") and kind not in GRAPH_DEVICES:
-            rule = f"If capturable=True, params and state_steps must be on supported devices: {GRAPH_DEVICES}."
+            rule = (
+                f"If capturable=True, params and state_steps must be on supported devices: {GRAPH_DEVICES}."
+            )
             raise error(AssertionError, name_of(self), rule, parameter=p)
         if group.get("fused") and not p.is_floating_point():
             rule = "`fused=True` requires all the params to be floating point Tensors of supported devices"
@@ -156,9 +162,14 @@ def as_reals(kept: Any) -> Any:
 # What the rules share --------------------------------------------------------------------------------------
 
 
+def counter(tensor: Tensor) -> Any:
+    """A counter as a number; as a tensor where a recorder watches, since the number will differ."""
+    return tensor.item() if mode.recorder is None else tensor
+
+
 def steps(state: dict[str, Any]) -> Any:
-    """The number of steps so far; a tensor where a recorder watches, since the number will differ."""
-    return state["step"].item() if mode.recorder is None else state["step"]
+    """The number of steps so far, this one included."""
+    return counter(state["step"])
 
 
 def descent(p: Tensor, g: Tensor, group: dict[str, Any]) -> Tensor:
@@ -174,6 +185,8 @@ def descent(p: Tensor, g: Tensor, group: dict[str, Any]) -> Tensor:
     if group.get("decoupled_weight_decay"):
         p.mul_(1 - group["lr"] * decay)
         return g
+    if isinstance(decay, Tensor):  # recorded: its gradient needs the parameter as it is before the step
+        return g + p.clone() * decay
     return g.add(p, alpha=decay)
 
 

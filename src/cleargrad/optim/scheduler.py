@@ -24,9 +24,9 @@ OVERRIDDEN = (
     "make sure to call `optimizer.step()` before `lr_scheduler.step()`. " + MORE
 )
 WRONG_ORDER = (
-    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should "
-    "call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this "
-    "will result in PyTorch skipping the first value of the learning rate schedule. " + MORE
+    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you "
+    "should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do "
+    "this will result in PyTorch skipping the first value of the learning rate schedule. " + MORE
 )
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "

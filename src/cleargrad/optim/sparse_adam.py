@@ -33,9 +33,7 @@ class SparseAdam(Optimizer):
         check_betas("SparseAdam", betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         places = [
-            ([i, j], p)
-            for i, group in enumerate(self.param_groups)
-            for j, p in enumerate(group["params"])
+            ([i, j], p) for i, group in enumerate(self.param_groups) for j, p in enumerate(group["params"])
         ]
         sparse = [place for place, p in places if p.is_sparse]
         complex_ = [place for place, p in places if p.is_complex()]

@@ -7,16 +7,11 @@ serialization/loading.py.
 
 from __future__ import annotations
 
-import argparse
 import codecs
 import collections
-import datetime
-import decimal
-import fractions
-import pathlib
+import importlib
 import re
 import sys
-import types
 from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any
@@ -72,7 +67,7 @@ def numpy_scalar(kind: np.dtype, content: bytes) -> Any:
 
 
 def default_dict(factory: Any = None) -> collections.defaultdict:
-    if factory not in (None, list, dict, int, float, str, set, tuple, bool):
+    if not any(factory is kind for kind in (None, list, dict, int, float, str, set, tuple, bool)):
         raise ValueError("a defaultdict may only make plain containers and numbers")
     return collections.defaultdict(factory)
 
@@ -125,22 +120,15 @@ for _table in (CALLS, VALUES):
         _table["__builtin__" + _name.removeprefix("builtins")] = _table[_name]  # what protocol 2 writes
 
 # Classes of Python's library that hold data and do nothing; they come in with weights_only=False.
-HARMLESS: tuple[type, ...] = (
-    argparse.Namespace,
-    types.SimpleNamespace,
-    collections.deque,
-    datetime.date,
-    datetime.datetime,
-    datetime.timedelta,
-    decimal.Decimal,
-    fractions.Fraction,
-    pathlib.PosixPath,
-    pathlib.PurePosixPath,
-    pathlib.WindowsPath,
-    pathlib.PureWindowsPath,
-    slice,
-    range,
-)
+HARMLESS = {
+    "argparse": ("Namespace",),
+    "builtins": ("slice",),
+    "collections": ("deque",),
+    "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
+    "decimal": ("Decimal",),
+    "pathlib": ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath"),
+    "types": ("SimpleNamespace",),
+}
 
 # What the program trusts ------------------------------------------------------------------------------------
 
@@ -184,24 +172,33 @@ class Allowed:
 
     def __init__(self, weights_only: bool):
         self.weights_only = weights_only
-        self.calls = set(CALLS.values())
-        self.classes: set[Any] = set()  # trusted by the program: made, called and given states as pickle does
+        self.calls = {id(function) for function in CALLS.values()}  # what a pickle may call
+        self.classes = {collections.OrderedDict, Size, set}  # what it may make without calling it
 
     def find(self, module: str, name: str) -> Any:
         """What a name in a pickle stands for; an error when nobody allows it."""
         full = f"{module}.{name}"
-        if full in CALLS:
-            return CALLS[full]
-        if full in VALUES:
-            return VALUES[full]
-        thing = _trusted.get(full)
-        if thing is None and module.startswith("torch."):
-            thing = next((known for known in _trusted.values() if public_name(known) == full), None)
+        for table in (CALLS, VALUES):
+            if full in table:
+                return table[full]
+        thing = trusted(full)
         if thing is None and not self.weights_only:
             thing = harmless(module, name)
+            if thing is None:
+                return self.find_module(module, name)
         if thing is None:
             raise self.refusal(full, name)
-        if callable(thing):
+        self.calls.add(id(thing))
+        if isinstance(thing, type):
+            self.classes.add(thing)
+        return thing
+
+    def find_module(self, module: str, name: str) -> Any:
+        """A class of modules, which may be made but not called, or a function, which may only be mentioned."""
+        thing = library_function(module, name) or module_class(module, name)
+        if thing is None:
+            raise self.refusal(f"{module}.{name}", name)
+        if isinstance(thing, type):
             self.classes.add(thing)
         return thing
 
@@ -215,24 +212,22 @@ class Allowed:
     def call(self, function: Any, arguments: Any) -> Any:
         if not isinstance(arguments, tuple):
             raise ValueError("the arguments of a call are no tuple")
-        if isinstance(function, (type, types.FunctionType)) and (
-            function in self.calls or function in self.classes
-        ):
-            return function(*arguments)
-        raise self.refusal(f"{function!r}", "…")
+        if id(function) not in self.calls:
+            raise error(UnpicklingError, "load", f"Weights only load failed. Trying to call {function!r}")
+        return function(*arguments)
 
     def make(self, cls: Any, arguments: Any, keywords: Any) -> Any:
-        if not isinstance(cls, type) or cls not in self.classes | {collections.OrderedDict, Size, set}:
-            raise self.refusal(f"{cls!r}", "…")
+        if not isinstance(cls, type) or cls not in self.classes:
+            raise error(UnpicklingError, "load", f"Weights only load failed. Trying to make a {cls!r}")
         return cls.__new__(cls, *arguments, **keywords)
 
     def set_state(self, thing: Any, state: Any) -> None:
         """What BUILD does: gives an object the state that was saved with it."""
-        if type(thing) is np.dtype or isinstance(thing, np.dtype):
+        if isinstance(thing, np.dtype):
             set_dtype_state(thing, state)
         elif type(thing) is np.ndarray:
             set_array_state(thing, state)
-        elif type(thing) in (collections.OrderedDict, collections.defaultdict, collections.Counter):
+        elif type(thing) in (collections.OrderedDict, collections.Counter):
             vars(thing).update(checked_state(state))
         elif type(thing) in self.classes:
             set_trusted_state(thing, state)
@@ -247,8 +242,10 @@ def checked_state(state: Any) -> dict:
 
 
 def set_dtype_state(kind: np.dtype, state: Any) -> None:
-    if len(state) < 8 or state[1] not in "<>|=" or any(part is not None for part in state[2:5]):
+    if not isinstance(state, tuple) or state[1] not in ("<", ">", "|", "="):
         raise ValueError("a NumPy dtype is described wrongly")
+    if state != kind.newbyteorder(state[1]).__reduce__()[2]:
+        raise ValueError("a NumPy dtype is more than a byte order")
     kind.__setstate__(state)  # type: ignore[attr-defined]
 
 
@@ -273,16 +270,33 @@ def set_trusted_state(thing: Any, state: Any) -> None:
         setattr(thing, name, value)
 
 
+# What weights_only decides ----------------------------------------------------------------------------------
+
+
+def trusted(full: str) -> Any:
+    """What add_safe_globals was given under a name; our own classes go by PyTorch's names as well."""
+    if full in _trusted:
+        return _trusted[full]
+    return next((thing for thing in _trusted.values() if public_name(thing) == full), None)
+
+
 def harmless(module: str, name: str) -> Any:
-    """What weights_only=False adds: modules that exist already, functions of the library, plain data classes."""
-    for cls in HARMLESS:
-        if (cls.__module__, cls.__qualname__) == (module, name):
-            return cls
-    if module in ("torch.nn.functional", "torch"):
-        space = module.removeprefix("torch").removeprefix(".")
-        return next((face.function for face in FACES if face.name == name and space in face.spaces), None)
-    if module.startswith(("torch.nn.modules.", "cleargrad.nn.")):
-        thing = getattr(nn, name, None)
-    else:
-        thing = getattr(sys.modules.get(module), name, None)  # never imported: only what the program has
+    """A plain data class of Python's library."""
+    if name not in HARMLESS.get(module, ()):
+        return None
+    return getattr(importlib.import_module(module), name)
+
+
+def library_function(module: str, name: str) -> Any:
+    """A function such as torch.nn.functional.relu, which a saved module may refer to."""
+    if module not in ("torch", "torch.nn.functional"):
+        return None
+    space = module.removeprefix("torch").removeprefix(".")
+    return next((face.function for face in FACES if face.name == name and space in face.spaces), None)
+
+
+def module_class(module: str, name: str) -> Any:
+    """A subclass of Module that exists already: one of ours, or one that the program has defined."""
+    ours = module.startswith(("torch.nn.", "cleargrad.nn."))
+    thing = getattr(nn if ours else sys.modules.get(module), name, None)
     return thing if isinstance(thing, type) and issubclass(thing, nn.Module) else None

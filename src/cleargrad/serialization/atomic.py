@@ -21,7 +21,7 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
             yield stream
         return
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    temporary = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         with open(temporary, "xb") as stream:
             yield stream

@@ -6,7 +6,10 @@ serialization/pickling.py.
 
 from __future__ import annotations
 
+from typing import Any
+
 from cleargrad.core import dtype as dtypes
+from cleargrad.ops.op import FACES
 
 STORAGES = {
     "DoubleStorage": dtypes.float64,
@@ -46,7 +49,16 @@ DTYPE = {kind: Name("torch", kind.name) for kind in dtypes.ALL}
 STORAGE = {kind: Name("torch", name) for kind, name in STORAGE_OF.items()}
 
 
-def public_name(thing: object) -> str:
+def public_name(thing: Any) -> str:
     """The dotted name of a class or function, with our package called as PyTorch's is."""
-    name = f"{thing.__module__}.{getattr(thing, '__qualname__', None) or thing.__name__}"
+    name = f"{thing.__module__}.{thing.__qualname__}"
     return "torch" + name.removeprefix("cleargrad") if name.startswith("cleargrad.") else name
+
+
+def function_name(function: Any) -> Name | None:
+    """The public name of one of our functions; None for functions of other people."""
+    for face in FACES:
+        if face.function is function:
+            for space in face.spaces:
+                return Name(f"torch.{space}".rstrip("."), face.name)
+    return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections import OrderedDict
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Size
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.nn.parameter import Buffer, Parameter
+from cleargrad.nn.parameter import Buffer, Parameter, is_lazy
 from cleargrad.serialization import names
 from cleargrad.serialization.names import Name
 from cleargrad.storage import memory_of, offset_of
@@ -49,7 +50,7 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
         return thing.identity() if type(thing) is Stored else None
 
     def reducer_override(self, thing: Any) -> Any:
-        if isinstance(thing, Tensor):
+        if isinstance(thing, Tensor) and not is_lazy(thing):
             return self.reduce_tensor(thing)
         if isinstance(thing, devices.device):
             return names.DEVICE, (thing.type,) if thing.index is None else (thing.type, thing.index)
@@ -58,9 +59,8 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def reduce_tensor(self, tensor: Tensor) -> tuple:
         kind, state = type(tensor), tensor.__dict__
         if kind is Parameter:
-            data: Any = (names.REBUILD_TENSOR, self.geometry(tensor, False))
-            hooks: OrderedDict = OrderedDict()
-            parts = (Call(*data), tensor.requires_grad, hooks)
+            data = Call(names.REBUILD_TENSOR, self.geometry(tensor, False))
+            parts = (data, tensor.requires_grad, OrderedDict())
             if state:
                 return names.REBUILD_PARAMETER_WITH_STATE, (*parts, dict(state))
             return names.REBUILD_PARAMETER, parts
@@ -100,11 +100,19 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def save_dtype(self, kind: dtypes.dtype) -> None:
         self.save(names.DTYPE[kind])
 
+    def save_function(self, function: Any) -> None:
+        name = names.function_name(function)
+        if name is None:
+            self.save_global(function)
+        else:
+            self.save_name(name)
+
     def save_call(self, call: Call) -> None:
         self.save_reduce(call.function, call.arguments)
 
     dispatch[Name] = save_name
     dispatch[dtypes.dtype] = save_dtype
+    dispatch[FunctionType] = save_function
 
 
 class Call:

@@ -1,4 +1,4 @@
-"""torch.utils: loading data, and what else training scripts expect there; each part is imported on first use."""
+"""torch.utils: data loading and more; each part is imported when it is first used."""
 
 import importlib
 import pkgutil

@@ -39,8 +39,8 @@ def pairs_of(name: str, values: Any) -> Iterator[tuple]:
         yield from values.items()
         return
     if not isinstance(values, Iterable):
-        rule = f"{name}.update should be called with an iterable of key/value pairs, but got {type(values).__name__}"
-        raise error(TypeError, name, rule)
+        rule = f"{name}.update should be called with an iterable of key/value pairs"
+        raise error(TypeError, name, f"{rule}, but got {type(values).__name__}")
     for number, pair in enumerate(values):
         if not isinstance(pair, Iterable):
             rule = f"{name} update sequence element #{number} should be Iterable; is {type(pair).__name__}"
@@ -414,7 +414,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or `default`."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """Another dictionary with one value for all keys."""

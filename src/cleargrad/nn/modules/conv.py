@@ -327,7 +327,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
     bias: Any
 
     def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
-        factory = {name: kwargs.get(name) for name in ("device", "dtype")}
+        factory: dict[str, Any] = {name: kwargs.get(name) for name in ("device", "dtype")}
         # The parameters come later, so there is nothing to draw and no channels to divide into groups.
         super().__init__(0, 0, kernel_size, *args, **kwargs)
         wants_bias = self.bias is not None

@@ -12,7 +12,7 @@ from cleargrad.nn.modules.utils import _ntuple
 
 
 class _PadNd(Module):
-    """What the padding layers share: a width for both ends of each spatial dimension, last dimension first."""
+    """What the padding layers share: widths for both ends of each spatial dimension, the last one first."""
 
     __constants__ = ["padding"]
     mode: str  # as `pad` calls it

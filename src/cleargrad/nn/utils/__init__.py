@@ -1,5 +1,10 @@
 """torch.nn.utils: gradients clipped, parameters as vectors, and other things done to modules from outside."""
 
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
 from cleargrad.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -8,6 +13,9 @@ from cleargrad.nn.utils.clip_grad import (
     get_total_norm,
 )
 from cleargrad.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from cleargrad.nn.utils.init import skip_init
+from cleargrad.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from cleargrad.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm",
@@ -16,5 +24,22 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "rnn",
+    "skip_init",
+    "spectral_norm",
+    "stateless",
     "vector_to_parameters",
+    "weight_norm",
 ]
+
+LATER = ("parametrizations", "parametrize", "rnn", "stateless")  # files imported when first asked for
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -30,7 +30,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scales all gradients so that their norm, taken as one vector, is at most `max_norm`; returns the norm."""
+    """Scales all gradients so that their norm as one vector is at most `max_norm`; returns that norm."""
     if isinstance(parameters, types.GeneratorType):
         parameters = list(parameters)
         if not parameters:
@@ -55,8 +55,8 @@ def get_total_norm(
     total = vector_norm(stack(norms), norm_type)
     if error_if_nonfinite and not total.isfinite():
         rule = (
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot "
-            "be clipped"
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
+            "so it cannot be clipped"
         )
         bad = ", ".join(f"{i} {tuple(tensors[i].shape)}" for i, n in enumerate(norms) if not n.isfinite())
         fix = "to scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"

@@ -6,16 +6,19 @@ Read next: utils/data/fetch.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
 import numpy as np
 
+from cleargrad.autograd.node import edge_of
 from cleargrad.core.dtype import float64
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.mode import mode
+from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.creation import as_tensor, tensor
-from cleargrad.ops.joining import stack
+from cleargrad.ops.joining import run_stack, stack
 
 NOT_NUMBERS = "SUO"  # NumPy's kinds for strings and objects
 CollateMap = dict[type | tuple[type, ...], Callable]
@@ -43,7 +46,7 @@ def default_collate(batch: list) -> Any:
     return collate(batch, collate_fn_map=default_collate_fn_map)
 
 
-def collate(batch: list, *, collate_fn_map: CollateMap | None = None) -> Any:
+def collate(batch: Sequence, *, collate_fn_map: CollateMap | None = None) -> Any:
     """A list of samples as one batch; `collate_fn_map` says by type how elements are joined."""
     first = batch[0]
     join = joiner_of(first, collate_fn_map or {})
@@ -67,7 +70,7 @@ def joiner_of(element: Any, functions: CollateMap) -> Callable | None:
     return next((join for kind, join in functions.items() if isinstance(element, kind)), None)
 
 
-def check_lengths(batch: list) -> None:
+def check_lengths(batch: Sequence) -> None:
     lengths = list(map(len, batch))
     if any(length != lengths[0] for length in lengths):
         rule = "each element in list of batch should be of equal size"
@@ -118,6 +121,10 @@ def sequence_like(example: Any, items: list) -> Any:
 
 
 def collate_tensor_fn(batch: list, *, collate_fn_map: CollateMap | None = None) -> Tensor:
+    # Samples rarely have a history; without one the kernel is enough. What it refuses, stack explains.
+    if mode.recorder is None and set(map(type, batch)) == {Tensor} and not any(map(edge_of, batch)):
+        with suppress(ValueError):
+            return wrap(run_stack(*[sample._data for sample in batch], dim=0))
     return stack(batch, 0)
 
 

@@ -160,15 +160,17 @@ class DataLoader(Generic[T_co]):
         """Warns if there would be more workers than processors."""
         if not self.num_workers:
             return
-        processors = len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count()
+        affinity = getattr(os, "sched_getaffinity", None)
+        processors = len(affinity(0)) if affinity else os.cpu_count()
         if processors is None or self.num_workers > processors:
-            warnings.warn(
-                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max "
-                f"number of worker in current system is {processors}, which is smaller than what this DataLoader "
-                "is going to create. Please be aware that excessive worker creation might get DataLoader running "
-                "slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
-                stacklevel=3,
+            words = (
+                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested "
+                f"max number of worker in current system is {processors}, which is smaller than what this "
+                "DataLoader is going to create. Please be aware that excessive worker creation might get "
+                "DataLoader running slow or even freeze, lower the worker number to avoid potential "
+                "slowness/freeze if necessary."
             )
+            warnings.warn(words, stacklevel=3)
 
 
 def check_workers(

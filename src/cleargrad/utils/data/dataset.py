@@ -1,4 +1,4 @@
-"""Datasets: anything with `dataset[index]`, or anything that can be iterated, and ways to join and divide them.
+"""Datasets: samples by index or as a stream, and ways to join and divide them.
 
 Read next: utils/data/sampler.py.
 """
@@ -23,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Samples by key: subclasses write `__getitem__`, most also `__len__`, some `__getitems__` for a batch."""
+    """Samples by key: subclasses write `__getitem__`, most `__len__`, some `__getitems__` for a batch."""
 
     def __getitem__(self, index: Any) -> T_co:
         raise error(
@@ -40,7 +40,7 @@ class Dataset(Generic[T_co]):
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
     """Samples as a stream: subclasses write `__iter__`, which every worker process calls on its own copy."""
 
-    def __add__(self, other: Dataset[T_co]) -> ChainDataset:
+    def __add__(self, other: Dataset[T_co]) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
 
 
@@ -61,7 +61,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset):
-    """Several datasets side by side: sample i is a tuple (or, made with keywords, a dict) of their samples."""
+    """Several datasets side by side: sample i is a tuple of theirs or, with keywords, a dict."""
 
     datasets: tuple | dict
 

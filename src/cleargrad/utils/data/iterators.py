@@ -1,7 +1,7 @@
 """One pass through a DataLoader: in this process, or in worker processes.
 
-Workers are asked in turn and answer in turn, so batches keep their order without being numbered. What is asked
-next is drawn from the sampler each time a batch arrives. Read next: utils/data/dataloader.py.
+Workers are asked in turn and answer in turn, so batches keep their order without being numbered. What is
+asked next is drawn from the sampler each time a batch arrives. Read next: utils/data/dataloader.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from cleargrad.errors import error
 from cleargrad.utils.data.fetch import Recipe
 from cleargrad.utils.data.sampler import draw_seed
-from cleargrad.utils.data.transport import WINDOW, Link, pack
+from cleargrad.utils.data.transport import WINDOW, Link, pack, unpack
 from cleargrad.utils.data.worker import BATCH, ENDED, FAILED, FETCH, RESTART, RESTARTED, work
 
 SECONDS_TO_FINISH = 5.0
@@ -111,8 +111,8 @@ class Worker:
         self.asked.append((FETCH, index))
         self._send()
 
-    def take(self, timeout: float | None) -> tuple[str, Any]:
-        """The answer to the oldest request."""
+    def take(self, timeout: float | None) -> list[bytearray]:
+        """The answer to the oldest request, still packed."""
         answer = self._talk(lambda: self.link.receive(timeout))
         self.unanswered -= 1
         self._send()
@@ -122,7 +122,7 @@ class Worker:
         """Drops all requests, so that the next one begins a new pass."""
         self.asked.clear()
         self._talk(lambda: self.link.send(pack((RESTART, None))))
-        while self._talk(lambda: self.link.receive(timeout))[0] != RESTARTED:
+        while unpack(self._talk(lambda: self.link.receive(timeout)))[0] != RESTARTED:
             pass
         self.unanswered = 0
         self.has_more = True
@@ -222,8 +222,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _next_data(self) -> Any:
         while self._turns:
             worker = self._turns[0] if self._in_order else self._first_ready()
-            kind, data = self._in_time(worker.take)
+            answer = self._in_time(worker.take)
             self._turns.remove(worker)
+            kind, data = unpack(answer)
             if kind == ENDED:
                 worker.has_more = False
             self._ask_ahead()

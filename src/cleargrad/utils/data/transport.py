@@ -3,7 +3,8 @@
 A message is pickled; the arrays in it are left out of the pickle and follow it. Small messages go through a
 socket. Large ones are written into shared memory, and the socket says where; the receiver copies the arrays
 out, so that the memory is used again for a later message: fresh pages cost more than a copy of warm ones. The
-memory has no name and ends with the processes that hold it, however they die. Read next: utils/data/worker.py.
+memory has no name and ends with the processes that hold it, however they die.
+Read next: utils/data/worker.py.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import socket
 import struct
 import sys
 import tempfile
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -31,6 +33,12 @@ def pack(message: Any) -> list[memoryview]:
     arrays: list[pickle.PickleBuffer] = []
     body = pickle.dumps(message, protocol=5, buffer_callback=arrays.append)
     return [memoryview(body), *(array.raw() for array in arrays)]
+
+
+def unpack(blocks: list[bytearray]) -> Any:
+    """The message again; its arrays use the blocks as their memory."""
+    body, *arrays = blocks
+    return pickle.loads(body, buffers=arrays)
 
 
 class Link:
@@ -55,21 +63,18 @@ class Link:
             self._send_note((slot, sizes, None), handle)
         self._sent += 1
 
-    def receive(self, timeout: float | None = None) -> Any:
-        """The next message; TimeoutError if none comes in time, EOFError if the other side has gone."""
+    def receive(self, timeout: float | None = None) -> list[bytearray]:
+        """The next message, still packed; TimeoutError if none comes, EOFError if the other side has gone."""
         (slot, sizes, small), handle = self._receive_note(timeout)
         if handle is not None:
             self._incoming[slot] = mapped(handle)
-        body, *arrays = split(small if slot is None else self._incoming[slot], sizes)
-        # Each array is copied by itself: whoever keeps one of them does not keep the whole message.
-        return pickle.loads(body, buffers=[bytearray(array) for array in arrays])
+        # Each block is copied by itself: whoever keeps one array does not keep the whole message.
+        return [bytearray(block) for block in split(small if slot is None else self._incoming[slot], sizes)]
 
     def hang_up(self) -> None:
         """Ends the line for both sides, also where a forked process holds a copy of this end."""
-        try:
+        with suppress(OSError):  # the other side may have gone already
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:  # the other side has gone already
-            pass
         self._socket.close()
 
     def fileno(self) -> int:

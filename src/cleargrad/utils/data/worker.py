@@ -1,6 +1,6 @@
 """A worker process: reads batches that the main process asks for, until the line is cut.
 
-Every request gets exactly one answer: a batch, the failure to make one, or the news that the stream has ended.
+Every request gets exactly one answer: a batch, the failure to make one, or the news that the stream ended.
 Read next: utils/data/iterators.py.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from cleargrad.random import manual_seed
 from cleargrad.utils.data.fetch import Recipe, _DatasetKind
-from cleargrad.utils.data.transport import Link, pack
+from cleargrad.utils.data.transport import Link, pack, unpack
 
 # What the main process asks for, and what a worker answers.
 FETCH, RESTART = "fetch", "restart"
@@ -108,7 +108,7 @@ def serve(link: Link, recipe: Recipe, init_fn: Callable[[int], Any] | None, work
     fetch: Callable[[Any], Any] | None = None
     while True:
         try:
-            request, index = link.receive(SECONDS_BETWEEN_LOOKS)
+            request, index = unpack(link.receive(SECONDS_BETWEEN_LOOKS))
         except TimeoutError:
             if os.getppid() != parent:
                 return
