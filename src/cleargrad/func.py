@@ -115,7 +115,9 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
                 rule = f"expected f(*args) to return only a Tensor, got {type(output).__name__}"
                 raise error(RuntimeError, "grad", rule)
             if output.dim() != 0:
-                raise error(RuntimeError, "grad", "expected f(*args) to return a scalar tensor", output=output)
+                raise error(
+                    RuntimeError, "grad", "expected f(*args) to return a scalar tensor", output=output
+                )
             grads = filled(tree, slopes([output], leaves, None, nested))
         value = (output, aux) if has_aux else output
         return released(grads, nested), released(value, nested)
@@ -160,7 +162,9 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
         # The vjp is linear in its vectors: its own derivative by them, along the tangents, is the jvp.
         vectors = [out.new_zeros(out.shape).requires_grad_(True) for out in outputs]
         pulled = slopes(outputs, leaves, vectors, True)
-        moved = slopes(pulled, vectors, [t.detach() if not nested else t for t in leaves_of(tangents)], nested)
+        moved = slopes(
+            pulled, vectors, [t.detach() if not nested else t for t in leaves_of(tangents)], nested
+        )
     result = released(output, nested), released(filled(output, moved), nested)
     return (*result, released(aux, nested)) if has_aux else result
 
@@ -173,7 +177,7 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable:
-    """The function that returns the Jacobian: for each output and input a tensor of shape (*output, *input)."""
+    """The function that returns the Jacobian, for each output and input of shape (*output, *input)."""
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         nested = needs_grad((args, kwargs))
@@ -230,11 +234,15 @@ def vmap(
 
     def batched(*args: Any, **kwargs: Any) -> Any:
         dims = dims_for(in_dims, args)
-        sizes = {x.shape[dim] for x, dim in zip(leaves_of(args), leaves_of(dims), strict=True) if dim is not None}
+        sizes = {
+            x.shape[dim] for x, dim in zip(leaves_of(args), leaves_of(dims), strict=True) if dim is not None
+        }
         if not sizes:
             raise error(ValueError, "vmap", "at least one input must have a dimension to map over")
         if len(sizes) > 1:
-            raise error(ValueError, "vmap", f"expected all mapped dimensions to have one size, got {sorted(sizes)}")
+            raise error(
+                ValueError, "vmap", f"expected all mapped dimensions to have one size, got {sorted(sizes)}"
+            )
 
         def at(position: int) -> Any:
             def pick(x: Any, dim: int | None) -> Any:
@@ -247,13 +255,15 @@ def vmap(
         if not results:
             raise error(RuntimeError, "vmap", "got an empty dimension to map over")
         dims = dims_for(out_dims, results[0])
-        return mapped(lambda dim, *parts: parts[0] if dim is None else stack(list(parts), dim), dims, *results)
+        return mapped(
+            lambda dim, *parts: parts[0] if dim is None else stack(list(parts), dim), dims, *results
+        )
 
     return batched
 
 
 def dims_for(dims: Any, tree: Any) -> Any:
-    """A tree of dimensions of the form of `tree`, from one that may stop early; None for what is no tensor."""
+    """Dimensions in the form of `tree`, from a form that may stop early; None for what is no tensor."""
     if isinstance(dims, int) or dims is None:
         return mapped(lambda x: dims if isinstance(x, Tensor) else None, tree)
     if isinstance(tree, dict):
@@ -295,7 +305,9 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[s
     def stacked(tables: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         found = {}
         for name, first in tables[0].items():
-            found[name] = stack([table[name] for table in tables]).detach().requires_grad_(first.requires_grad)
+            found[name] = (
+                stack([table[name] for table in tables]).detach().requires_grad_(first.requires_grad)
+            )
         return found
 
     parameters = stacked([dict(model.named_parameters()) for model in models])

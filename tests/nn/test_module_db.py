@@ -55,8 +55,9 @@ def our_layer(layer: torch.nn.TransformerEncoderLayer) -> Any:
         layer.norm_first,
         attention.in_proj_bias is not None,
     )
+    made = made.to(ours(attention.out_proj.weight.dtype)).train(layer.training)
     made.load_state_dict(ours(dict(layer.state_dict())))
-    return made.to(ours(attention.out_proj.weight.dtype)).train(layer.training)
+    return made
 
 
 def fresh(value: Any) -> Any:

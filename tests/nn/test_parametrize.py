@@ -1,4 +1,4 @@
-"""torch.nn.utils.parametrize, parametrizations, and the older weight_norm and spectral_norm, against PyTorch."""
+"""torch.nn.utils.parametrize, parametrizations, older weight_norm and spectral_norm, against PyTorch."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def test_errors() -> None:
                 lambda: Q.spectral_norm(T.nn.Linear(4, 4), "nothing"),
                 lambda: Q.orthogonal(T.nn.Linear(4, 4), "bias"),
                 lambda: Q.orthogonal(T.nn.Linear(4, 4), orthogonal_map="x"),
-                lambda: Q.orthogonal(T.nn.Linear(4, 4), "weight", "cayley", use_trivialization=False).__setattr__(
-                    "weight", T.eye(4)
-                ),
+                lambda: Q.orthogonal(
+                    T.nn.Linear(4, 4), "weight", "cayley", use_trivialization=False
+                ).__setattr__("weight", T.eye(4)),
                 lambda: copy.copy(Q.weight_norm(T.nn.Linear(4, 4))).__reduce_ex__(2),
             )
         ]

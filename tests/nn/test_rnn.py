@@ -66,7 +66,9 @@ def test_padded(kind: str, settings: dict, given: bool) -> None:
     same(run, rtol=1e-4, atol=2e-6)
 
 
-@pytest.mark.parametrize("settings", [{"proj_size": 2}, {"proj_size": 3, "num_layers": 2, "bidirectional": True}])
+@pytest.mark.parametrize(
+    "settings", [{"proj_size": 2}, {"proj_size": 3, "num_layers": 2, "bidirectional": True}]
+)
 def test_projection(settings: dict) -> None:
     def run(T: Any) -> Any:
         T.manual_seed(3)
@@ -159,7 +161,13 @@ def test_relu_and_text() -> None:
         T.manual_seed(3)
         first = T.nn.RNN(5, 6, 2, "relu")
         cell = T.nn.RNNCell(5, 6, nonlinearity="relu")
-        return first(T.tensor(X)), cell(T.tensor(X[0])), repr(first), repr(cell), [len(w) for w in first.all_weights]
+        return (
+            first(T.tensor(X)),
+            cell(T.tensor(X[0])),
+            repr(first),
+            repr(cell),
+            [len(w) for w in first.all_weights],
+        )
 
     same(run, atol=1e-6)
 

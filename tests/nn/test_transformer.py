@@ -1,4 +1,4 @@
-"""Attention and transformer modules against PyTorch: weights, outputs, gradients, masks, text and warnings."""
+"""Attention and transformer modules against PyTorch: weights, outputs, gradients, masks, warnings."""
 
 from __future__ import annotations
 
@@ -141,7 +141,12 @@ def test_inference_leaves_padding_out(norm: bool) -> None:
 def test_warnings_and_errors() -> None:
     def run(T: Any) -> Any:
         found = []
-        for settings in ({}, {"norm_first": True}, {"batch_first": True, "bias": False}, {"batch_first": True}):
+        for settings in (
+            {},
+            {"norm_first": True},
+            {"batch_first": True, "bias": False},
+            {"batch_first": True},
+        ):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 T.nn.TransformerEncoder(T.nn.TransformerEncoderLayer(8, 2, **settings), 1)

@@ -30,7 +30,7 @@ Sizes = tuple[int, ...]
 
 
 def unrolled(step: Callable, x: Tensor, states: tuple, sizes: Sizes, reverse: bool) -> tuple[list, tuple]:
-    """Runs `step(x, *states)` through time: lists of what it returned, joined in memory's order, and the last states.
+    """Runs `step(x, *states)` through time: all that it returned, in the order of memory, and the last states.
 
     A step returns its new states, the first of which is its output, and then what the gradient needs.
     """
@@ -89,7 +89,7 @@ def gru_parts(x: Tensor, h: Tensor, weight: Tensor, bias: Any, *, sizes: Sizes, 
 
 
 def pulled_through(parts: Callable, g: list, operands: tuple, **attrs: Any) -> list:
-    """The gradients of operands by way of the parts: slower than the kernels, but with gradients of their own."""
+    """Gradients of operands by way of the parts: slower than kernels, but with gradients of their own."""
     create = mode.grad
     before = mode.set(grad=True)
     try:
@@ -165,11 +165,12 @@ def flat(x: np.ndarray | None) -> Any:
 
 
 def finished(results: tuple, like: np.ndarray, public: int) -> tuple:
-    """Results in the shape and dtype of the input: the first has its leading dimensions, `public` its dtype."""
+    """The first result in the leading dimensions of the input, the first `public` ones in its dtype."""
     out = results[0].reshape(*like.shape[:-1], -1) if like.ndim > 2 else results[0]
     values = (out, *results[1:])
     return tuple(
-        value.astype(like.dtype, copy=False) if number < public else value for number, value in enumerate(values)
+        value.astype(like.dtype, copy=False) if number < public else value
+        for number, value in enumerate(values)
     )
 
 
@@ -178,7 +179,7 @@ def run_rnn(
 ) -> tuple:
     order = kernels.order_of(sizes, reverse)
     wide = widened(flat(x), h, weight)
-    return finished(kernels.rnn(*wide, order, relu), x, 2)
+    return finished(kernels.rnn(*wide, order=order, relu=relu), x, 2)
 
 
 def run_lstm(
@@ -187,7 +188,7 @@ def run_lstm(
 ) -> tuple:  # fmt: skip
     order = kernels.order_of(sizes, reverse)
     wide = widened(flat(x), h, c, weight, projection)
-    return finished(kernels.lstm(*wide, order), x, 3)
+    return finished(kernels.lstm(*wide, order=order), x, 3)
 
 
 def run_gru(
@@ -195,7 +196,7 @@ def run_gru(
 ) -> tuple:
     order = kernels.order_of(sizes, reverse)
     wide = widened(flat(x), h, weight, bias)
-    return finished(kernels.gru(*wide, order), x, 2)
+    return finished(kernels.gru(*wide, order=order), x, 2)
 
 
 def run_rnn_gradient(
@@ -204,7 +205,7 @@ def run_rnn_gradient(
 ) -> tuple:  # fmt: skip
     order = kernels.order_of(sizes, reverse)
     wide = widened(flat(g), g_h, h, weight, flat(out))
-    g_x, *rest = kernels.rnn_gradient(*wide, order, relu)
+    g_x, *rest = kernels.rnn_gradient(*wide, order=order, relu=relu)
     return g_x.reshape(out.shape), *rest
 
 
@@ -214,18 +215,18 @@ def run_lstm_gradient(
 ) -> tuple:  # fmt: skip
     order = kernels.order_of(sizes, reverse)
     wide = widened(flat(g), g_h, g_c, h, c, weight, projection, flat(out), gates, cells)
-    g_x, *rest, g_projection = kernels.lstm_gradient(*wide, order)
+    g_x, *rest, g_projection = kernels.lstm_gradient(*wide, order=order)
     found = (g_x.reshape(*out.shape[:-1], -1), *rest)
     return found if projection is None else (*found, g_projection)
 
 
 def run_gru_gradient(
-    g: Any, g_h: Any, h: np.ndarray, weight: np.ndarray, out: np.ndarray, gates: np.ndarray, inner: np.ndarray,
-    *, sizes: Sizes, reverse: bool,
+    g: Any, g_h: Any, h: np.ndarray, weight: np.ndarray,
+    out: np.ndarray, gates: np.ndarray, inner: np.ndarray, *, sizes: Sizes, reverse: bool,
 ) -> tuple:  # fmt: skip
     order = kernels.order_of(sizes, reverse)
     wide = widened(flat(g), g_h, h, weight, flat(out), gates, inner)
-    g_x, *rest = kernels.gru_gradient(*wide, order)
+    g_x, *rest = kernels.gru_gradient(*wide, order=order)
     return g_x.reshape(*out.shape[:-1], -1), *rest
 
 
@@ -244,7 +245,9 @@ rnn_gradient = opaque(
     spec=rnn_gradient_spec,
     run=run_rnn_gradient,
     vjp=NO_GRAD,
-    samples=lambda: iter([Sample(real(7, 2), None, real(3, 2), real(2, 2), real(7, 2), relu=False, **PACKED)]),
+    samples=lambda: iter(
+        [Sample(real(7, 2), None, real(3, 2), real(2, 2), real(7, 2), relu=False, **PACKED)]
+    ),
     outputs=3,
     spec_first=False,
 )
@@ -268,11 +271,20 @@ lstm_gradient = opaque(
     samples=lambda: iter(
         [
             Sample(
-                real(7, 2), None, None, real(3, 2), real(3, 2), real(8, 2), None,
-                real(7, 2), real(7, 8), real(7, 2), **PACKED,
+                real(7, 2),
+                None,
+                None,
+                real(3, 2),
+                real(3, 2),
+                real(8, 2),
+                None,
+                real(7, 2),
+                real(7, 8),
+                real(7, 2),
+                **PACKED,
             )
         ]
-    ),  # fmt: skip
+    ),
     outputs=4,
     spec_first=False,
 )
@@ -292,12 +304,8 @@ gru_gradient = opaque(
     run=run_gru_gradient,
     vjp=NO_GRAD,
     samples=lambda: iter(
-        [
-            Sample(
-                real(7, 2), None, real(3, 2), real(6, 2), real(7, 2), real(7, 6), real(7, 2), **PACKED
-            )
-        ]
-    ),  # fmt: skip
+        [Sample(real(7, 2), None, real(3, 2), real(6, 2), real(7, 2), real(7, 6), real(7, 2), **PACKED)]
+    ),
     outputs=4,
     spec_first=False,
 )

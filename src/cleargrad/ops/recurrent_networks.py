@@ -119,7 +119,9 @@ def padded(name: str, direction: Callable) -> Callable:
         x = input.transpose(0, 1) if batch_first else input
         steps, batch = x._data.shape[:2]
         if not steps:
-            raise error(RuntimeError, name, "Expected sequence length to be larger than 0 in RNN", input=input)
+            raise error(
+                RuntimeError, name, "Expected sequence length to be larger than 0 in RNN", input=input
+            )
         hx = (hx,) if isinstance(hx, Tensor) else hx
         settings = (has_biases, num_layers, dropout, train, bidirectional)
         out, *last = run_layers(name, direction, x, hx, params, *settings, (batch,) * steps)
@@ -214,7 +216,12 @@ def cell(name: str, direction: Callable, gates: int) -> Callable:
     """A cell with one state: the step of a layer, for one step."""
 
     def function(
-        input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+        input: Tensor,
+        hx: Tensor,
+        w_ih: Tensor,
+        w_hh: Tensor,
+        b_ih: Tensor | None = None,
+        b_hh: Tensor | None = None,
     ) -> Tensor:
         sizes = check_cell(name, input, (hx,), w_ih, w_hh)
         return direction(input, (hx,), (w_ih, w_hh, b_ih, b_hh, None), sizes, False)[0]

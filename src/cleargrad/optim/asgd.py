@@ -12,14 +12,11 @@ from cleargrad.optim.rule import RuleOptimizer, check_lr, check_not_negative, de
 
 
 def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-    """p ← (1 − λ η) p − η g, a ← a + μ (p − a), η ← lr / (1 + λ lr t)^α, μ ← 1 / max(1, t − t₀)."""
-    lr, lambd, t = group["lr"], group["lambd"], steps(state)
-    eta, mu = state["eta"], state["mu"]
+    """p ← (1 − λ η) p − η g, a ← a + μ (p − a)."""
+    eta = state["eta"].item()
     g = descent(p, g, group)
-    p.mul_(1 - lambd * eta.item()).add_(g, alpha=-eta.item())
-    state["ax"].lerp_(p, mu.item())
-    eta.fill_(lr / (1 + lambd * lr * t) ** group["alpha"])
-    mu.fill_(1 / max(1, t - group["t0"]))
+    p.mul_(1 - group["lambd"] * eta).add_(g, alpha=-eta)
+    state["ax"].lerp_(p, state["mu"].item())
 
 
 class ASGD(RuleOptimizer):
@@ -28,7 +25,6 @@ class ASGD(RuleOptimizer):
     _update = staticmethod(update)
     _NUMBERS = ("step", "eta", "mu")
     _LATER_OPTIONS = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-    _by_element = False  # eta and mu change once per step, behind the parameter
 
     def __init__(
         self,
@@ -61,3 +57,10 @@ class ASGD(RuleOptimizer):
     def _start(self, p: Tensor, g: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         lr = float(group["lr"])
         return {"step": scalar(0.0), "eta": scalar(lr), "mu": scalar(1.0), "ax": zeros_like(p)}
+
+    def _apply(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """For the next step, η = lr / (1 + λ lr t)^α and μ = 1 / max(1, t − t₀)."""
+        super()._apply(p, g, state, group)
+        lr, t = group["lr"], steps(state)
+        state["eta"].fill_(lr / (1 + group["lambd"] * lr * t) ** group["alpha"])
+        state["mu"].fill_(1 / max(1, t - group["t0"]))

@@ -93,6 +93,7 @@ class Reader:
         self.stream = stream
         self.lock = threading.Lock()
         refuse_other_formats(stream)
+        self.end = stream.seek(0, os.SEEK_END)
         try:
             self.zip = zipfile.ZipFile(stream)
             names = self.zip.namelist()
@@ -132,6 +133,8 @@ class Reader:
 
     def fill(self, buffer: memoryview, position: int) -> None:
         """Reads bytes from a position until a buffer is full."""
+        if position < 0 or position + len(buffer) > self.end:
+            raise corrupted("a record lies outside of the file")
         done = 0
         while done < len(buffer):
             if self.handle is not None:
@@ -154,9 +157,7 @@ class Reader:
 
     def checked_size(self, entry: zipfile.ZipInfo) -> int:
         """The size a record claims, when the file is long enough for it."""
-        with self.lock:
-            end = self.stream.seek(0, os.SEEK_END)
-        if entry.header_offset + entry.file_size > end:
+        if entry.header_offset + entry.file_size > self.end:
             raise corrupted(f"the record {entry.filename!r} claims to be longer than the file")
         return entry.file_size
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 @contextlib.contextmanager
 def replacing(path: Any) -> Iterator[BinaryIO]:
     """A file to write to that takes the place of `path` when the block ends without an error."""
-    target = os.path.realpath(os.fspath(path))  # a link stays a link
+    target = os.path.realpath(os.fsdecode(path))  # a link stays a link
     if os.path.exists(target) and not os.path.isfile(target):
         with open(target, "wb") as stream:  # a device or a pipe cannot be replaced
             yield stream

@@ -61,7 +61,13 @@ def rnn(x: ndarray, h: ndarray, weight: ndarray, order: Order, relu: bool) -> tu
 
 
 def rnn_gradient(
-    g: ndarray | None, g_last: ndarray | None, h: ndarray, weight: ndarray, out: ndarray, order: Order, relu: bool
+    g: ndarray | None,
+    g_last: ndarray | None,
+    h: ndarray,
+    weight: ndarray,
+    out: ndarray,
+    order: Order,
+    relu: bool,
 ) -> tuple[ndarray, ...]:
     """Gradients of x, h and the weight."""
     slope = (out > 0).astype(out.dtype) if relu else 1 - out * out
@@ -116,7 +122,7 @@ def lstm_gradient(
 ) -> tuple:  # fmt: skip
     """Gradients of x, h, c, the weight and the projection."""
     hidden = cells.shape[1]
-    i, f, candidate, o = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
+    f, o = gates[:, hidden : 2 * hidden], gates[:, 3 * hidden :]
     squashed = np.tanh(cells)
     g_x = lstm_slopes(gates, squashed, before(cells, c, order), hidden)
     through_cell = o * (1 - squashed * squashed)
@@ -127,7 +133,7 @@ def lstm_gradient(
         if g is not None:
             state += g[rows]
         part = state
-        if g_projected is not None:
+        if projection is not None and g_projected is not None:
             g_projected[rows] = state
             part = state.dot(projection)
         cell += part * through_cell[rows]
@@ -145,7 +151,7 @@ def lstm_gradient(
 def lstm_slopes(gates: ndarray, squashed: ndarray, previous: ndarray, hidden: int) -> ndarray:
     """What c (for i, f, g) and h (for o) change by when the gates' inputs change: (rows, 4, hidden)."""
     gates = gates.reshape(-1, 4, hidden)
-    i, f, candidate, o = (gates[:, k] for k in range(4))
+    i, candidate = gates[:, 0], gates[:, 2]
     slopes = gates * gates
     np.subtract(gates, slopes, slopes)  # σ′ = σ − σ²
     slopes[:, 0] *= candidate
@@ -158,9 +164,7 @@ def lstm_slopes(gates: ndarray, squashed: ndarray, previous: ndarray, hidden: in
 # GRU: n ← tanh(x + r (W h + b)), h ← n + z (h − n), with gates r, z, n -------------------------------------
 
 
-def gru(
-    x: ndarray, h: ndarray, weight: ndarray, bias: ndarray | None, order: Order
-) -> tuple[ndarray, ...]:
+def gru(x: ndarray, h: ndarray, weight: ndarray, bias: ndarray | None, order: Order) -> tuple[ndarray, ...]:
     """All h (rows, hidden), the last h, and for the gradient all gates and W h + b of the third."""
     hidden = h.shape[1]
     gates = np.empty(x.shape, x.dtype)

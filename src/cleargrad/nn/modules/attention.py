@@ -76,14 +76,15 @@ class MultiheadAttention(Module):
 
     def _reset_parameters(self) -> None:
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
-            if self._parameters[name] is not None:
-                init.xavier_uniform_(self._parameters[name])
-        if self.in_proj_bias is not None:
+            weight = self._parameters[name]
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None and self.out_proj.bias is not None:
             init.constant_(self.in_proj_bias, 0.0)
             init.constant_(self.out_proj.bias, 0.0)
-        for name in ("bias_k", "bias_v"):
-            if self._parameters[name] is not None:
-                init.xavier_normal_(self._parameters[name])
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__({"_qkv_same_embed_dim": True, **state})

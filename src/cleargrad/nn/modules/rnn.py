@@ -46,7 +46,7 @@ def check_settings(mode: str, dropout: Any, batch_first: Any, proj_size: int, hi
         rule = f"batch_first should be of type bool, got: {type(batch_first).__name__}"
         raise error(TypeError, "RNN", rule)
     if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
-        rule = "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+        rule = "dropout should be a number in range [0, 1]: the probability of an element being zeroed"
         raise error(ValueError, "RNN", rule)
     if mode not in GATES:
         raise error(ValueError, "RNN", f"Unrecognized RNN mode: {mode}")
@@ -100,7 +100,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        self._all_weights = []
+        self._all_weights: list[list[str]] = []
         self._make_weights(device, dtype)
         self.reset_parameters()
 
@@ -166,7 +166,7 @@ class RNNBase(Module):
         if input.dim() != rank:
             raise error(RuntimeError, self._get_name(), f"input must have {rank} dimensions", input=input)
         if input.size(-1) != self.input_size:
-            rule = f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
+            rule = f"input.size(-1) must be equal to input_size. Expected {self.input_size}"
             raise error(RuntimeError, self._get_name(), rule, input=input)
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:

@@ -49,7 +49,8 @@ def additive_masks(padding: Tensor | None, mask: Tensor | None, names: tuple[str
     """Padding and attention mask, both additive."""
     if padding is not None and mask is not None and padding.dtype is not mask.dtype:
         warnings.warn(
-            f"Support for mismatched {names[0]} and {names[1]} is deprecated. Use same type for both instead.",
+            f"Support for mismatched {names[0]} and {names[1]} is deprecated. "
+            "Use same type for both instead.",
             stacklevel=4,
         )
     return additive(padding, names[0], kind), additive(mask, names[1], kind)

@@ -75,7 +75,9 @@ class _SpectralNorm(Module):
         if not -rank <= dim < rank:
             raise error(IndexError, "spectral_norm", f"dimension out of range: {dim}", weight=weight)
         if n_power_iterations <= 0:
-            rule = f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            rule = (
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
             raise error(ValueError, "spectral_norm", rule)
         self.dim = dim % rank
         self.eps = eps
@@ -107,7 +109,11 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
 ) -> Module:
     """Divides a weight by its largest singular value."""
     weight = tensor_of(module, name)
@@ -132,7 +138,9 @@ def is_orthogonal(matrix: Tensor, eps: float | None = None) -> bool:
 def make_orthogonal(matrix: Tensor) -> Tensor:
     """The orthogonal factor of a matrix, chosen so that the triangular one has a positive diagonal."""
     reflections, tau = geqrf(matrix)
-    return linalg.householder_product(reflections, tau) * reflections.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+    return linalg.householder_product(reflections, tau) * reflections.diagonal(
+        dim1=-2, dim2=-1
+    ).sgn().unsqueeze(-2)
 
 
 class _Orthogonal(Module):
@@ -182,16 +190,16 @@ class _Orthogonal(Module):
     @no_grad()
     def right_inverse(self, Q: Tensor) -> Tensor:
         if Q.shape != self.shape:
-            rule = f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}."
-            raise error(ValueError, "orthogonal", rule)
+            rule = f"Expected a matrix or batch of matrices of shape {self.shape}."
+            raise error(ValueError, "orthogonal", rule, given=Q)
         given, wide = Q, Q.shape[-2] < Q.shape[-1]
         Q = Q.mT if wide else Q
         n, k = Q.shape[-2:]
         if "base" not in self._buffers:
             if self.orthogonal_map != "householder":
                 rule = (
-                    "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
-                    "use_trivialization=False."
+                    "It is not possible to assign to the matrix exponential or the Cayley parametrizations "
+                    "when use_trivialization=False."
                 )
                 raise error(NotImplementedError, "orthogonal", rule)
             A, tau = geqrf(Q)
@@ -210,7 +218,11 @@ class _Orthogonal(Module):
 
 
 def orthogonal(
-    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
 ) -> Module:
     """Makes a weight orthogonal (its rows, when it is wide)."""
     weight = tensor_of(module, name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cleargrad.autograd.modes import no_grad
@@ -85,16 +85,16 @@ class ParametrizationList(ModuleList):
             self._check_result(original)
 
     def _start_from(self, value: Any) -> Any:
-        """What the functions must start from to give `value`; those without right_inverse count as identity."""
+        """What the functions must start from to give `value`; those that cannot tell count as identity."""
         original = value
         for module in reversed(list(self)):
             if can_invert(module):
-                try:
+                with suppress(NotImplementedError):
                     value = module.right_inverse(value)
-                except NotImplementedError:
-                    pass
         if not isinstance(value, (Tensor, Sequence)):
-            rule = f"'right_inverse' must return a Tensor or a Sequence of tensors, got {type(value).__name__}"
+            rule = (
+                f"'right_inverse' must return a Tensor or a Sequence of tensors, got {type(value).__name__}"
+            )
             raise error(ValueError, NAME, rule)
         return value.clone() if value is original else value
 
@@ -189,7 +189,7 @@ class Parametrized:
 
 
 @functools.cache
-def parametrized_class(cls: type) -> type:
+def parametrized_class(cls: Any) -> Any:
     return type(f"Parametrized{cls.__name__}", (Parametrized, cls), {"__module__": __name__})
 
 
@@ -224,7 +224,7 @@ def register_parametrization(
     made = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
     delattr(module, tensor_name)
     if not is_parametrized(module):
-        module.__class__ = parametrized_class(type(module))
+        module.__class__ = parametrized_class(type(module))  # type: ignore[arg-type]
         module.parametrizations = ModuleDict()
     module.parametrizations[tensor_name] = made  # type: ignore[index]
     return module

@@ -119,14 +119,13 @@ def pack_padded_sequence(
     input: Tensor, lengths: Tensor | list[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Packs (steps, batch, ...), or (batch, steps, ...) with `batch_first`."""
-    if not isinstance(lengths, Tensor):
-        lengths = tensor(lengths, dtype=dtypes.int64)
+    given = lengths if isinstance(lengths, Tensor) else tensor(lengths, dtype=dtypes.int64)
     x = input.transpose(0, 1) if batch_first else input
     order = None
     if not enforce_sorted:
-        lengths, order = lengths.sort(descending=True)
+        given, order = given.sort(descending=True)
         x = x.index_select(1, order)
-    counts = lengths.detach().numpy().astype(np.int64)
+    counts = given.detach().numpy().astype(np.int64)
     check_lengths(x, counts)
     sizes = sizes_of(counts)
     steps, batch = x._data.shape[:2]

@@ -40,7 +40,9 @@ class SpectralNorm:
         self.name = name
         self.dim = dim
         if n_power_iterations <= 0:
-            rule = f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            rule = (
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
             raise error(ValueError, "spectral_norm", rule)
         self.n_power_iterations = n_power_iterations
         self.eps = eps
@@ -100,7 +102,11 @@ class SpectralNorm:
 
 
 def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
 ) -> Module:
     """Divides a weight by its largest singular value, estimated by power iterations."""
     SpectralNorm.apply(module, name, n_power_iterations, usual_dim(module) if dim is None else dim, eps)

@@ -41,7 +41,9 @@ def with_ties(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Ten
 
 
 @contextlib.contextmanager
-def reparametrized(module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
+def reparametrized(
+    module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool
+) -> Iterator[None]:
     """Inside, the module has the given tensors."""
     own = tensors_by_name(module)
     values = with_ties(own, given) if tie_weights else dict(given)
@@ -117,6 +119,8 @@ def merged(dictionaries: Any) -> dict[str, Tensor]:
             raise error(ValueError, NAME, "expected all elements of the sequence to be dictionaries")
         for name, tensor in each.items():
             if name in found:
-                raise error(ValueError, NAME, f"{name} appears in multiple dictionaries; behavior is ambiguous")
+                raise error(
+                    ValueError, NAME, f"{name} appears in multiple dictionaries; behavior is ambiguous"
+                )
             found[name] = tensor
     return found
