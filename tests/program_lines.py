@@ -91,7 +91,7 @@ def extreme_place(d: Draw) -> str:
     # PyTorch's cummax hands out the tensor itself as the gradient of nothing.
     dim, name = d.dim(x), d.choice(["max", "min", "sort", "cummax" if x.tensor.numel() else "sort"])
     part = d.choice(["values", "values", "indices"])
-    return f"{x}.{name}(dim={dim}).{part}"
+    return f"{x}.{name}(dim={dim}{', stable=True' if name == 'sort' else ''}).{part}"
 
 
 def along(d: Draw) -> str:
@@ -189,7 +189,7 @@ def triangle(d: Draw) -> str:
 def three(d: Draw) -> str:
     x = d.tensor(floating=True)
     y = d.tensor(keep=lambda y: y.dtype == x.dtype and broadcasts(x.shape, y.shape))
-    return d.choice([f"T.addcmul({x}, {y}, {y}, value=0.5)", f"T.lerp({x}, {y}, {y})", f"{x}.hypot({y} + 3)"])
+    return d.choice([f"T.addcmul({x}, {y}, {y})", f"T.lerp({x}, {y}, {y})", f"{x}.hypot({y} + 3)"])
 
 
 def masked(d: Draw) -> str:
@@ -407,6 +407,8 @@ def state(d: Draw) -> str:
     x = d.tensor(floating=True)
     if x.tensor._is_view() or any(y.tensor._is_view() and y.tensor._base is x.tensor for y in d.all):
         return f"{x}.retain_grad()"
+    if x.tensor.is_leaf and not x.tensor.requires_grad and int(x.name[1:]) < 5:
+        raise Nothing  # a leaf that was detached and is one again: PyTorch's autograd.grad finds it in old graphs
     return f"{x}.{d.choice(['retain_grad()', 'detach_()', 'requires_grad_()'])}"
 
 

@@ -50,7 +50,7 @@ def samples() -> Iterator[Sample]:
     yield Sample(x, weight, target, linear_bias=real(3, seed=2), ignore_index=2, label_smoothing=0.1)
     yield Sample(real(4), weight, np.array(1))
     yield Sample(x, real(3, 2, 4, seed=1), whole(5, 2, high=3))
-    yield Fails(TypeError, x, weight, None)
+    yield Fails(RuntimeError, x, real(3, 5, seed=1), target)
 
 
 @composite(samples, spaces=("nn.functional",))

@@ -24,7 +24,7 @@ from cleargrad.storage import Memory
 
 ALIGNMENT = 64
 SMALL = 1 << 20  # bytes that are not worth a thread
-CHUNK = 1 << 18  # bytes that are still in the cache when their checksum is taken
+CHUNK = 1 << 17  # bytes that are still in the cache when their checksum is taken
 HEADER = 30  # bytes of a record's local header before its name
 LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the magic number of PyTorch before 1.6
 

@@ -68,7 +68,7 @@ def length_of(x: Tensor, batch_first: bool) -> int | None:
     return x.shape[1 if batch_first and x.dim() == 3 else 0]
 
 
-def activation_of(activation: Activation) -> Callable:
+def _get_activation_fn(activation: Activation) -> Callable:
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
@@ -76,8 +76,8 @@ def activation_of(activation: Activation) -> Callable:
     return F.relu if activation == "relu" else F.gelu
 
 
-def copies(module: Module, count: int) -> ModuleList:
-    return ModuleList([copy.deepcopy(module) for _ in range(count)])
+def _get_clones(module: Module, N: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
 
 
 # Layers ----------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class TransformerEncoderLayer(Module):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **place)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = activation_of(activation)
+        self.activation = _get_activation_fn(activation)
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__({"activation": F.relu, **state})
@@ -188,7 +188,7 @@ class TransformerDecoderLayer(Module):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = activation_of(activation)
+        self.activation = _get_activation_fn(activation)
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__({"activation": F.relu, **state})
@@ -289,7 +289,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = self.use_nested_tensor = enable_nested_tensor
@@ -342,7 +342,7 @@ class TransformerDecoder(Module):
         self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
     ) -> None:
         super().__init__()
-        self.layers = copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
