@@ -1,5 +1,6 @@
 # Sourced by ./demo and ./test: makes .venv and installs cleargrad into it, once per change of pyproject.toml.
 extra=$1
+unset PYTHONDONTWRITEBYTECODE # tests start many processes; without cached bytecode each would compile the package
 python=${PYTHON:-python3}
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
   echo "cleargrad needs Python 3.11 or newer; '$python' is $("$python" --version 2>&1 || echo missing)." >&2

@@ -22,7 +22,7 @@ import cleargrad as cg
 from cleargrad.serialization.archive import Writer
 
 CLEAN = (pickle.UnpicklingError, EOFError)
-KINDS = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
+KINDS = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 
 
 def through_torch(thing):
@@ -52,7 +52,11 @@ def same(a, b, where=""):
     """Equal in values and in everything PyTorch saves of a tensor; a and b may be of either library."""
     if isinstance(a, (torch.Tensor, cg.Tensor)):
         assert type(a).__name__ == type(b).__name__, where
-        assert (str(a.dtype), tuple(a.shape), a.requires_grad) == (str(b.dtype), tuple(b.shape), b.requires_grad)
+        assert (str(a.dtype), tuple(a.shape), a.requires_grad) == (
+            str(b.dtype),
+            tuple(b.shape),
+            b.requires_grad,
+        )
         if a.numel():
             assert (a.stride(), a.storage_offset()) == (b.stride(), b.storage_offset()), where
         assert a.detach().tolist() == b.detach().tolist(), where
@@ -267,7 +271,9 @@ class Point:
 
 
 def test_safe_globals():
-    with pytest.raises(pickle.UnpicklingError, match=r"Unsupported global: GLOBAL tests.test_serialize.Point"):
+    with pytest.raises(
+        pickle.UnpicklingError, match=r"Unsupported global: GLOBAL tests.test_serialize.Point"
+    ):
         again(Point(1))
     with pytest.raises(pickle.UnpicklingError, match=r"add_safe_globals\(\[Point\]\)"):
         again(Point(1), weights_only=False)
@@ -299,7 +305,11 @@ def test_map_location():
     buffer = io.BytesIO()
     torch.save(torch.ones(3), buffer)
     content = zipfile.ZipFile(buffer).read("archive/data.pkl").replace(b"\x03\0\0\0cpu", b"\x06\0\0\0cuda:0")
-    for name, part in (("data.pkl", content), ("data/0", np.ones(3, np.float32).tobytes()), ("version", b"3")):
+    for name, part in (
+        ("data.pkl", content),
+        ("data/0", np.ones(3, np.float32).tobytes()),
+        ("version", b"3"),
+    ):
         writer.write(name, part)
     writer.close()
     with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device but"):
@@ -358,7 +368,9 @@ def test_files_and_streams(tmp_path):
         cg.load(tmp_path / "nothing.pt")
     with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
         cg.save(3, tmp_path / "no" / "folder.pt")
-    with pytest.raises(RuntimeError, match="Can not safely load weights when explicit pickle_module is specified"):
+    with pytest.raises(
+        RuntimeError, match="Can not safely load weights when explicit pickle_module is specified"
+    ):
         cg.load(tmp_path / "a.pt", pickle_module=pickle, weights_only=True)
 
 

@@ -130,9 +130,13 @@ def test_arguments(lib):
 def test_old_names(lib):
     import importlib
 
-    with pytest.warns(DeprecationWarning, match=r"torch.is_autocast_cpu_enabled\(\) is deprecated. Please use"):
+    with pytest.warns(
+        DeprecationWarning, match=r"torch.is_autocast_cpu_enabled\(\) is deprecated. Please use"
+    ):
         assert not lib.is_autocast_cpu_enabled()
-    with pytest.warns(DeprecationWarning, match=r"torch.get_autocast_gpu_dtype\(\) is deprecated. Please use"):
+    with pytest.warns(
+        DeprecationWarning, match=r"torch.get_autocast_gpu_dtype\(\) is deprecated. Please use"
+    ):
         assert lib.get_autocast_gpu_dtype() is lib.float16
 
     name = "torch" if lib is torch else "cleargrad"

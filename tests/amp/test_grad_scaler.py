@@ -26,7 +26,9 @@ def test_scales_over_many_iterations():
     seen = []
     for lib in (torch, cg):
         p, optimizer = parameter(lib)
-        scaler = lib.amp.GradScaler("cpu", init_scale=3.0, growth_factor=1.7, backoff_factor=0.3, growth_interval=3)
+        scaler = lib.amp.GradScaler(
+            "cpu", init_scale=3.0, growth_factor=1.7, backoff_factor=0.3, growth_interval=3
+        )
         rows = []
         for step in range(30):
             scaler.scale(lib.ones(()))
@@ -109,7 +111,9 @@ def test_stages(lib):
     give(p, lib, 4.0, 8.0)
     scaler.unscale_(optimizer)
     assert p.grad.tolist() == [1.0, 2.0]
-    with pytest.raises(RuntimeError, match=r"unscale_\(\) has already been called on this optimizer since the"):
+    with pytest.raises(
+        RuntimeError, match=r"unscale_\(\) has already been called on this optimizer since the"
+    ):
         scaler.unscale_(optimizer)
     with pytest.raises(RuntimeError, match="Closure use is not currently supported if GradScaler is enabled"):
         scaler.step(optimizer, closure=lambda: None)
@@ -152,7 +156,11 @@ def test_new_scale_and_settings(lib):
     scaler.set_growth_factor(3.0)
     scaler.set_backoff_factor(0.1)
     scaler.set_growth_interval(5)
-    assert (scaler.get_growth_factor(), scaler.get_backoff_factor(), scaler.get_growth_interval()) == (3.0, 0.1, 5)
+    assert (scaler.get_growth_factor(), scaler.get_backoff_factor(), scaler.get_growth_interval()) == (
+        3.0,
+        0.1,
+        5,
+    )
     with pytest.raises(AssertionError, match="The growth factor must be > 1.0."):
         lib.amp.GradScaler("cpu", growth_factor=1.0)
     with pytest.raises(AssertionError, match="The backoff factor must be < 1.0."):
@@ -178,7 +186,13 @@ def test_disabled(lib):
 def test_state(lib):
     scaler = lib.amp.GradScaler("cpu", init_scale=8.0)
     scaler.load_state_dict(
-        {"scale": 2.0, "growth_factor": 4.0, "backoff_factor": 0.25, "growth_interval": 2, "_growth_tracker": 1}
+        {
+            "scale": 2.0,
+            "growth_factor": 4.0,
+            "backoff_factor": 0.25,
+            "growth_interval": 2,
+            "_growth_tracker": 1,
+        }
     )
     p, optimizer = parameter(lib)
     scaler.scale(lib.ones(()))

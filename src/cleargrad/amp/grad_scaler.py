@@ -42,7 +42,9 @@ def unscale(grad: Tensor, factor: np.float32) -> bool:
     """Multiplies a gradient in place, and says whether it is finite."""
     data = grad._data
     values = data.astype(np.float32) if data.dtype in NARROW else data
-    total = np.add.reduce(values, axis=None)  # cheaper than a look at each element, but it may overflow itself
+    total = np.add.reduce(
+        values, axis=None
+    )  # cheaper than a look at each element, but it may overflow itself
     finite = math.isfinite(abs(total)) or bool(np.isfinite(values).all())
     if factor != 1:
         if values is data:

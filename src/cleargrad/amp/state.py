@@ -42,7 +42,9 @@ class State(threading.local):
     def apply(self) -> None:
         """Tells the doors of ops."""
         lower = {device: self.lower[device] for device, on in self.enabled.items() if on}
-        mode.set(autocast=Casts(lower, self.cache if self.caching and self.nesting else None) if lower else None)
+        mode.set(
+            autocast=Casts(lower, self.cache if self.caching and self.nesting else None) if lower else None
+        )
 
 
 state = State()
@@ -50,7 +52,9 @@ state = State()
 
 def known(device_type: str) -> str:
     if device_type not in LOWER_DTYPES:
-        rule = f"Expected one of {', '.join(LOWER_DTYPES)} device type at start of device string: {device_type}"
+        rule = (
+            f"Expected one of {', '.join(LOWER_DTYPES)} device type at start of device string: {device_type}"
+        )
         raise error(RuntimeError, "autocast", rule)
     return device_type
 

@@ -69,7 +69,8 @@ def write(obj: object, stream: Any, folder: str, protocol: int) -> None:
     archive.write(".storage_alignment", b"64")
     archive.write("byteorder", sys.byteorder.encode())
     for stored in storages:
-        archive.write(f"data/{stored.key}", stored.memory)
+        archive.write_storage(f"data/{stored.key}", stored.memory)
+    archive.write_sums()
     archive.write("version", b"3\n")
     archive.write(".data/serialization_id", b"0" * 40)
     archive.close()

@@ -12,6 +12,7 @@ import os
 import struct
 import threading
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pickle import UnpicklingError
 from typing import Any
@@ -24,7 +25,8 @@ from cleargrad.storage import Memory
 
 ALIGNMENT = 64
 SMALL = 1 << 20  # bytes that are not worth a thread
-CHUNK = 1 << 17  # bytes that are still in the cache when their checksum is taken
+CHUNK = 1 << 20  # bytes that are still in the cache when their sum is taken
+SUMS = "sums"  # a record of our own: the sums of the words of every storage
 HEADER = 30  # bytes of a record's local header before its name
 LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the magic number of PyTorch before 1.6
 
@@ -40,6 +42,14 @@ FULL, VERSION, UTF8, WIDE_FIELD = 0xFFFFFFFF, 45, 1 << 11, 1
 SOME_TIME, SOME_DATE = 0, 33  # the first of January 1980: equal contents give equal files
 
 
+def add_words(content: Any, total: int = 0) -> int:
+    """The sum of all 64-bit words: any flipped bit changes it, and it is as fast as memory, unlike a CRC."""
+    whole = len(content) // 8 * 8
+    words = np.frombuffer(content[:whole], np.uint64)
+    tail = int.from_bytes(bytes(content[whole:]), "little")
+    return (total + int(np.add.reduce(words)) + tail) % 2**64
+
+
 class Writer:
     """Appends records to a zip archive on a stream, which need not be able to seek."""
 
@@ -47,6 +57,7 @@ class Writer:
         self.stream, self.folder = stream, folder
         self.position = 0
         self.directory: list[bytes] = []
+        self.sums: list[str] = []
 
     def put(self, content: Any) -> None:
         self.stream.write(content)
@@ -67,6 +78,14 @@ class Writer:
         self.directory.append(header + label + wide)
         self.put(LOCAL.pack(b"PK\3\4", VERSION, UTF8, 0, *facts, len(extra)) + label + extra)
         self.put(content)
+
+    def write_storage(self, name: str, content: np.ndarray) -> None:
+        """A large record, whose sum of words is written as well."""
+        self.write(name, content)
+        self.sums.append(f"{name} {add_words(content)}")
+
+    def write_sums(self) -> None:
+        self.write(SUMS, "\n".join(self.sums).encode())
 
     def close(self) -> None:
         """Writes the directory, without which the archive cannot be read."""
@@ -107,6 +126,7 @@ class Reader:
             rule = "the file is a TorchScript program, not a checkpoint"
             raise error(RuntimeError, "load", rule, fix="save model.state_dict() with torch.save instead")
         self.handle = descriptor_of(stream)
+        self.sums = self.read_sums()
 
     def has(self, name: str) -> bool:
         return f"{self.folder}/{name}" in self.zip.NameToInfo
@@ -149,10 +169,17 @@ class Reader:
                 raise corrupted("the file ends in the middle of a record")
             done += count
 
+    def read_sums(self) -> dict[str, int]:
+        """The sums of words that our own files state; PyTorch's have none."""
+        if not self.has(SUMS):
+            return {}
+        rows = [line.split(" ") for line in self.read(SUMS).decode("ascii", "replace").splitlines()]
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
+
     def read(self, name: str) -> bytes:
         entry = self.entry(name)
         content = bytearray(self.checked_size(entry))
-        self.read_into(entry, content)
+        self.read_into(entry, content, crc32, entry.CRC)
         return bytes(content)
 
     def checked_size(self, entry: zipfile.ZipInfo) -> int:
@@ -161,19 +188,22 @@ class Reader:
             raise corrupted(f"the record {entry.filename!r} claims to be longer than the file")
         return entry.file_size
 
-    def read_into(self, entry: zipfile.ZipInfo, content: Any) -> None:
+    def read_into(self, entry: zipfile.ZipInfo, content: Any, take: Callable, expected: int) -> None:
+        """Reads a record; `take` continues a checksum, which must come out as expected."""
         view, start, checksum = memoryview(content), self.start(entry), 0
         for place in range(0, len(view), CHUNK):
             chunk = view[place : place + CHUNK]
             self.fill(chunk, start + place)
-            checksum = crc32(chunk, checksum)
-        if checksum != entry.CRC:
+            checksum = take(chunk, checksum)
+        if checksum != expected:
             raise corrupted(f"the checksum of the record {entry.filename!r} is wrong")
 
     def names(self, start: str) -> list[str]:
         """The records whose names begin so."""
         start = f"{self.folder}/{start}"
-        return [name.removeprefix(self.folder + "/") for name in self.zip.namelist() if name.startswith(start)]
+        return [
+            name.removeprefix(self.folder + "/") for name in self.zip.namelist() if name.startswith(start)
+        ]
 
     def memories(self, names: list[str]) -> dict[str, Memory]:
         """Records as memory for tensors, read by a few threads."""
@@ -181,7 +211,8 @@ class Reader:
         found = {name: new_memory(self.checked_size(entry)) for name, entry in entries.items()}
 
         def read(name: str) -> None:
-            self.read_into(entries[name], found[name])
+            check = (add_words, self.sums[name]) if name in self.sums else (crc32, entries[name].CRC)
+            self.read_into(entries[name], found[name], *check)
 
         if sum(memory.nbytes for memory in found.values()) < SMALL:
             for name in names:
@@ -224,7 +255,9 @@ def refuse_other_formats(stream: Any) -> None:
     if not start:
         raise error(EOFError, "load", "Ran out of input: the file is empty")
     if start.startswith(LEGACY_START) or start[257:262] == b"ustar":
-        rule = "the file has PyTorch's format of before version 1.6, which cannot be read without executing it"
+        rule = (
+            "the file has PyTorch's format of before version 1.6, which cannot be read without executing it"
+        )
         fix = "convert it once with PyTorch: torch.save(torch.load(path), path)"
         raise error(UnpicklingError, "load", rule, fix=fix)
     if not start.startswith(b"PK"):

@@ -54,7 +54,13 @@ def rebuild_tensor_of_dtype(
 
 
 def build(
-    storage: Loaded, kind: dtypes.dtype, offset: Any, size: Any, stride: Any, requires_grad: Any, metadata: Any
+    storage: Loaded,
+    kind: dtypes.dtype,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    metadata: Any,
 ) -> Tensor:
     numbers = [offset, *size, *stride]
     if len(size) != len(stride) or not all(type(n) is int and 0 <= n < 2**62 for n in numbers):

@@ -57,7 +57,14 @@ class Machine:
                 self.step(name, argument)
         except UnpicklingError:
             raise
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as failure:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as failure:
             raise corrupted(f"the pickle is malformed: {failure}") from failure
         raise corrupted("the pickle has no end")
 
