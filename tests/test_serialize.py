@@ -22,7 +22,20 @@ import cleargrad as cg
 from cleargrad.serialization.archive import Writer
 
 CLEAN = (pickle.UnpicklingError, EOFError)
-KINDS = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+KINDS = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 def through_torch(thing):
@@ -145,7 +158,7 @@ def test_one_object_stays_one():
 
 def test_views_of_one_memory_as_two_types_are_refused():
     pairs = cg.zeros(3, dtype=cg.complex64)
-    with pytest.raises(RuntimeError, match="view the same data as different types"):
+    with pytest.raises(RuntimeError, match=r"view the same data as different types"):
         cg.save([pairs, cg.view_as_real(pairs)], io.BytesIO())
 
 
@@ -295,7 +308,7 @@ def test_plain_data_classes_need_weights_only_false():
         "default": collections.defaultdict(list, a=[1]),
     }
     assert again(thing, weights_only=False) == thing == from_torch(thing, weights_only=False)
-    with pytest.raises(pickle.UnpicklingError, match="GLOBAL argparse.Namespace"):
+    with pytest.raises(pickle.UnpicklingError, match=r"GLOBAL argparse.Namespace"):
         again(thing)
 
 
@@ -312,7 +325,7 @@ def test_map_location():
     ):
         writer.write(name, part)
     writer.close()
-    with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device but"):
+    with pytest.raises(RuntimeError, match=r"Attempting to deserialize object on a CUDA device but"):
         cg.load(io.BytesIO(stream.getvalue()))
     seen = []
 
@@ -323,7 +336,7 @@ def test_map_location():
     for place in ("cpu", cg.device("cpu"), {"cuda:0": "cpu"}, chosen):
         assert cg.load(io.BytesIO(stream.getvalue()), map_location=place).tolist() == [1.0, 1.0, 1.0]
     assert seen == [("cuda:0", 12)]
-    with pytest.raises(RuntimeError, match="CUDA device"):
+    with pytest.raises(RuntimeError, match=r"CUDA device"):
         cg.load(io.BytesIO(stream.getvalue()), map_location="cuda:1")
 
 
@@ -336,7 +349,7 @@ def test_mmap(tmp_path):
     assert cg.load(path)["x"][3] == 3
     torch.save({"x": torch.arange(100)}, path)
     assert cg.load(path, mmap=True)["x"].tolist() == list(range(100))
-    with pytest.raises(ValueError, match="f must be a file path in order to use the mmap argument"):
+    with pytest.raises(ValueError, match=r"f must be a file path in order to use the mmap argument"):
         cg.load(io.BytesIO(), mmap=True)
 
 
@@ -360,16 +373,16 @@ def test_files_and_streams(tmp_path):
     with open(tmp_path / "d.pt", "rb") as stream:
         assert cg.load(stream).tolist() == [1.0] * 3
     assert zipfile.ZipFile(tmp_path / "a.pt").testzip() is None
-    with pytest.raises(AttributeError, match="'write' attribute"):
+    with pytest.raises(AttributeError, match=r"'write' attribute"):
         cg.save(3, 4)
-    with pytest.raises(AttributeError, match="seekable"):
+    with pytest.raises(AttributeError, match=r"seekable"):
         cg.load(4.5)
     with pytest.raises(FileNotFoundError):
         cg.load(tmp_path / "nothing.pt")
-    with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
+    with pytest.raises(RuntimeError, match=r"Parent directory .* does not exist"):
         cg.save(3, tmp_path / "no" / "folder.pt")
     with pytest.raises(
-        RuntimeError, match="Can not safely load weights when explicit pickle_module is specified"
+        RuntimeError, match=r"Can not safely load weights when explicit pickle_module is specified"
     ):
         cg.load(tmp_path / "a.pt", pickle_module=pickle, weights_only=True)
 
@@ -381,6 +394,8 @@ def test_big_endian_files():
     swapped = io.BytesIO()
     writer = Writer(swapped, "archive")
     for name in source.namelist():
+        if name.endswith("/sums"):
+            continue
         content = source.read(name)
         kind = {"archive/data/0": ">i8", "archive/data/1": ">f4"}.get(name)
         if kind:
@@ -524,11 +539,11 @@ def test_random_pickles():
 
 def test_other_formats(tmp_path):
     torch.save(torch.ones(2), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(pickle.UnpicklingError, match="before version 1.6"):
+    with pytest.raises(pickle.UnpicklingError, match=r"before version 1.6"):
         cg.load(tmp_path / "old.pt")
-    with pytest.raises(pickle.UnpicklingError, match="not a checkpoint"):
+    with pytest.raises(pickle.UnpicklingError, match=r"not a checkpoint"):
         cg.load(io.BytesIO(b"hello"))
-    with pytest.raises(EOFError, match="Ran out of input"):
+    with pytest.raises(EOFError, match=r"Ran out of input"):
         cg.load(io.BytesIO(b""))
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
@@ -538,9 +553,9 @@ def test_other_formats(tmp_path):
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a/data.pkl", b"0" * 10**6)
-    with pytest.raises(pickle.UnpicklingError, match="compressed"):
+    with pytest.raises(pickle.UnpicklingError, match=r"compressed"):
         cg.load(stream)
-    with pytest.raises(RuntimeError, match="is not written"):
+    with pytest.raises(RuntimeError, match=r"is not written"):
         cg.save(3, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
 
 
@@ -622,12 +637,12 @@ def test_safetensors(tmp_path):
     loaded += 1
     assert loaded.dtype is cg.bfloat16 and loaded.tolist() == [2.0, 2.0]
     for wrong in ([cg.ones(2)], {"a": 3}, {1: cg.ones(2)}):
-        with pytest.raises(ValueError, match="a dict of names and tensors"):
+        with pytest.raises(ValueError, match=r"a dict of names and tensors"):
             cg.save(wrong, path)
     whole = path.read_bytes()
     for length in (0, 5, 20, len(whole) - 1):
         path.write_bytes(whole[:length])
-        with pytest.raises(pickle.UnpicklingError, match="safetensors"):
+        with pytest.raises(pickle.UnpicklingError, match=r"safetensors"):
             cg.load(path)
 
 

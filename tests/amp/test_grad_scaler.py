@@ -89,7 +89,7 @@ def test_outputs(lib):
     tuple_, list_ = scaler.scale((one, [one, one * 2]))
     assert tuple_.item() == 8.0 and [x.item() for x in list_] == [8.0, 16.0]
     assert [x.item() for x in scaler.scale(x for x in [one])] == [8.0]
-    with pytest.raises(ValueError, match="outputs must be a Tensor or an iterable of Tensors"):
+    with pytest.raises(ValueError, match=r"outputs must be a Tensor or an iterable of Tensors"):
         scaler.scale(3)
 
 
@@ -97,16 +97,16 @@ def test_outputs(lib):
 def test_stages(lib):
     p, optimizer = parameter(lib)
     scaler = lib.amp.GradScaler("cpu", init_scale=4.0)
-    with pytest.raises(AssertionError, match="Attempted unscale_ but _scale is None"):
+    with pytest.raises(AssertionError, match=r"Attempted unscale_ but _scale is None"):
         scaler.unscale_(optimizer)
-    with pytest.raises(AssertionError, match="Attempted update but _scale is None"):
+    with pytest.raises(AssertionError, match=r"Attempted update but _scale is None"):
         scaler.update()
     scaler.scale(lib.ones(()))
-    with pytest.raises(AssertionError, match="No inf checks were recorded for this optimizer."):
+    with pytest.raises(AssertionError, match=r"No inf checks were recorded for this optimizer."):
         scaler.step(optimizer)
     scaler = lib.amp.GradScaler("cpu", init_scale=4.0)
     scaler.scale(lib.ones(()))
-    with pytest.raises(AssertionError, match="No inf checks were recorded prior to update."):
+    with pytest.raises(AssertionError, match=r"No inf checks were recorded prior to update."):
         scaler.update()
     give(p, lib, 4.0, 8.0)
     scaler.unscale_(optimizer)
@@ -115,7 +115,9 @@ def test_stages(lib):
         RuntimeError, match=r"unscale_\(\) has already been called on this optimizer since the"
     ):
         scaler.unscale_(optimizer)
-    with pytest.raises(RuntimeError, match="Closure use is not currently supported if GradScaler is enabled"):
+    with pytest.raises(
+        RuntimeError, match=r"Closure use is not currently supported if GradScaler is enabled"
+    ):
         scaler.step(optimizer, closure=lambda: None)
     scaler.step(optimizer)
     assert p.tolist() == [0.5, 0.0]
@@ -139,7 +141,7 @@ def test_half_gradients(lib):
             scaler.unscale_(optimizer)
             assert p.grad.tolist() == [2.0, 2.0]
         else:
-            with pytest.raises(ValueError, match="Attempting to unscale FP16 gradients."):
+            with pytest.raises(ValueError, match=r"Attempting to unscale FP16 gradients."):
                 scaler.unscale_(optimizer)
 
 
@@ -151,7 +153,7 @@ def test_new_scale_and_settings(lib):
     assert scaler.get_scale() == 5.0
     scaler.update(lib.tensor(7.0))
     assert scaler.get_scale() == 7.0
-    with pytest.raises(AssertionError, match="new_scale should be a float or a 1-element"):
+    with pytest.raises(AssertionError, match=r"new_scale should be a float or a 1-element"):
         scaler.update(lib.ones(2))
     scaler.set_growth_factor(3.0)
     scaler.set_backoff_factor(0.1)
@@ -161,15 +163,15 @@ def test_new_scale_and_settings(lib):
         0.1,
         5,
     )
-    with pytest.raises(AssertionError, match="The growth factor must be > 1.0."):
+    with pytest.raises(AssertionError, match=r"The growth factor must be > 1.0."):
         lib.amp.GradScaler("cpu", growth_factor=1.0)
-    with pytest.raises(AssertionError, match="The backoff factor must be < 1.0."):
+    with pytest.raises(AssertionError, match=r"The backoff factor must be < 1.0."):
         lib.amp.GradScaler("cpu", backoff_factor=1.0)
 
 
 @BOTH
 def test_disabled(lib):
-    with pytest.warns(UserWarning, match="GradScaler is enabled, but CUDA is not available.  Disabling."):
+    with pytest.warns(UserWarning, match=r"GradScaler is enabled, but CUDA is not available.  Disabling."):
         scaler = lib.amp.GradScaler()
     p, optimizer = parameter(lib)
     loss = lib.ones(())
@@ -198,13 +200,13 @@ def test_state(lib):
     scaler.scale(lib.ones(()))
     give(p, lib, 1.0, 1.0)
     scaler.step(optimizer)
-    with pytest.raises(AssertionError, match="may only be pickled at the beginning of an iteration"):
+    with pytest.raises(AssertionError, match=r"may only be pickled at the beginning of an iteration"):
         pickle.dumps(scaler)
     scaler.update()
     assert scaler.get_scale() == 8.0
     for other in (pickle.loads(pickle.dumps(scaler)), copy.deepcopy(scaler)):
         assert other.state_dict() == scaler.state_dict()
-    with pytest.raises(RuntimeError, match="The source state dict is empty"):
+    with pytest.raises(RuntimeError, match=r"The source state dict is empty"):
         scaler.load_state_dict({})
 
 

@@ -50,9 +50,8 @@ class autocast:
         state.enter(self.device, self._enabled, self.fast_dtype, self._cache_enabled)
         return self
 
-    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> bool:
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
         state.leave(self.device, self.before.pop())
-        return False
 
     def __call__(self, func: Callable) -> Callable:
         if not callable(func):

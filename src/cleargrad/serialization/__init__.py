@@ -43,7 +43,9 @@ def save(
         raise error(RuntimeError, "save", rule, fix="leave out _use_new_zipfile_serialization=False")
     if not is_path(f):
         if not hasattr(f, "write"):
-            rule = f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, but got {type(f)}"
+            rule = (
+                f"expected 'f' to be string, path, or an object with a 'write' attribute, but got {type(f)}"
+            )
             raise error(AttributeError, "save", rule)
         write(obj, f, "archive", pickle_protocol)
         return
@@ -68,9 +70,7 @@ def write(obj: object, stream: Any, folder: str, protocol: int) -> None:
     archive.write(".format_version", b"1")
     archive.write(".storage_alignment", b"64")
     archive.write("byteorder", sys.byteorder.encode())
-    for stored in storages:
-        archive.write_storage(f"data/{stored.key}", stored.memory)
-    archive.write_sums()
+    archive.write_storages({f"data/{stored.key}": stored.memory for stored in storages})
     archive.write("version", b"3\n")
     archive.write(".data/serialization_id", b"0" * 40)
     archive.close()

@@ -173,7 +173,7 @@ class Allowed:
     def __init__(self, weights_only: bool):
         self.weights_only = weights_only
         self.calls = {id(function) for function in CALLS.values()}  # what a pickle may call
-        self.classes = {collections.OrderedDict, Size, set}  # what it may make without calling it
+        self.classes: set[Any] = {collections.OrderedDict, Size, set}  # what it may make without calling it
 
     def find(self, module: str, name: str) -> Any:
         """What a name in a pickle stands for; an error when nobody allows it."""
@@ -250,7 +250,7 @@ def set_dtype_state(kind: np.dtype, state: Any) -> None:
 
 
 def set_array_state(array: np.ndarray, state: Any) -> None:
-    _, shape, kind, _, content = state
+    _, _, kind, _, content = state
     if not isinstance(kind, np.dtype) or kind.hasobject or not isinstance(content, bytes):
         raise ValueError("a NumPy array is described wrongly")
     array.__setstate__(state)

@@ -50,6 +50,10 @@ def add_words(content: Any, total: int = 0) -> int:
     return (total + int(np.add.reduce(words)) + tail) % 2**64
 
 
+def checks_of(content: np.ndarray) -> tuple[int, int]:
+    return crc32(content), add_words(content)
+
+
 class Writer:
     """Appends records to a zip archive on a stream, which need not be able to seek."""
 
@@ -57,16 +61,15 @@ class Writer:
         self.stream, self.folder = stream, folder
         self.position = 0
         self.directory: list[bytes] = []
-        self.sums: list[str] = []
 
     def put(self, content: Any) -> None:
         self.stream.write(content)
         self.position += memoryview(content).nbytes
 
-    def write(self, name: str, content: Any) -> None:
+    def write(self, name: str, content: Any, checksum: int | None = None) -> None:
         """One record: bytes, or an array of bytes, which is not copied."""
         label = f"{self.folder}/{name}".encode()
-        size, checksum = memoryview(content).nbytes, crc32(content)
+        size, checksum = memoryview(content).nbytes, crc32(content) if checksum is None else checksum
         wide = WIDE.pack(WIDE_FIELD, 24, size, size, self.position)
         start = self.position + LOCAL.size + len(label) + len(wide) + 4
         padding = -start % ALIGNMENT
@@ -79,13 +82,16 @@ class Writer:
         self.put(LOCAL.pack(b"PK\3\4", VERSION, UTF8, 0, *facts, len(extra)) + label + extra)
         self.put(content)
 
-    def write_storage(self, name: str, content: np.ndarray) -> None:
-        """A large record, whose sum of words is written as well."""
-        self.write(name, content)
-        self.sums.append(f"{name} {add_words(content)}")
-
-    def write_sums(self) -> None:
-        self.write(SUMS, "\n".join(self.sums).encode())
+    def write_storages(self, storages: dict[str, np.ndarray]) -> None:
+        """Large records, and their sums of words; checksums are taken ahead while records are written."""
+        few = sum(content.nbytes for content in storages.values()) < SMALL
+        with contextlib.nullcontext() if few else ThreadPoolExecutor(1) as pool:
+            checks = (map if pool is None else pool.map)(checks_of, storages.values())
+            rows = []
+            for (name, content), (checksum, total) in zip(storages.items(), checks, strict=True):
+                self.write(name, content, checksum)
+                rows.append(f"{name} {total}")
+        self.write(SUMS, "\n".join(rows).encode())
 
     def close(self) -> None:
         """Writes the directory, without which the archive cannot be read."""

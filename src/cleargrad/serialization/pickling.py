@@ -60,7 +60,7 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
         kind, state = type(tensor), tensor.__dict__
         if kind is Parameter:
             data = Call(names.REBUILD_TENSOR, self.geometry(tensor, False))
-            parts = (data, tensor.requires_grad, OrderedDict())
+            parts: tuple = (data, tensor.requires_grad, OrderedDict())
             if state:
                 return names.REBUILD_PARAMETER_WITH_STATE, (*parts, dict(state))
             return names.REBUILD_PARAMETER, parts
@@ -110,9 +110,9 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def save_call(self, call: Call) -> None:
         self.save_reduce(call.function, call.arguments)
 
-    dispatch[Name] = save_name
-    dispatch[dtypes.dtype] = save_dtype
-    dispatch[FunctionType] = save_function
+    dispatch[Name] = save_name  # type: ignore[assignment]
+    dispatch[dtypes.dtype] = save_dtype  # type: ignore[assignment]
+    dispatch[FunctionType] = save_function  # type: ignore[assignment]
 
 
 class Call:
@@ -122,7 +122,7 @@ class Call:
         self.function, self.arguments = function, arguments
 
 
-Pickler.dispatch[Call] = Pickler.save_call
+Pickler.dispatch[Call] = Pickler.save_call  # type: ignore[assignment]
 
 
 def dump(thing: Any, protocol: int) -> tuple[bytes, list[Stored]]:

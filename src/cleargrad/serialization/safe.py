@@ -43,7 +43,7 @@ def load(path: Any) -> dict[str, Tensor]:
     tensors = {}
     try:
         with safe_open(os.fsdecode(path), "numpy") as file:
-            for key in file.keys():  # noqa: SIM118: the file is no mapping
+            for key in file.keys():  # noqa: SIM118 (the file is no mapping)
                 array = file.get_tensor(key)
                 if array.dtype not in OF_NUMPY:
                     rule = f"the tensor {key!r} has the dtype {array.dtype}, which cleargrad does not have"
