@@ -7,12 +7,13 @@ serialization/pickling.py.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import struct
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pickle import UnpicklingError
 from typing import Any
@@ -211,37 +212,37 @@ class Reader:
             name.removeprefix(self.folder + "/") for name in self.zip.namelist() if name.startswith(start)
         ]
 
-    def memories(self, names: list[str]) -> dict[str, Memory]:
-        """Records as memory for tensors, read by a few threads."""
-        entries = {name: self.entry(name) for name in names}
-        found = {name: new_memory(self.checked_size(entry)) for name, entry in entries.items()}
+    @contextlib.contextmanager
+    def reading(self, names: list[str]) -> Iterator[Callable[[str], Memory]]:
+        """Records are read as memory for tensors, large ones by threads; the function waits for one of them."""
+        if sum(self.size(name) for name in names) < SMALL:
+            yield functools.cache(self.memory)
+            return
+        pool = ThreadPoolExecutor(min(4, os.cpu_count() or 1))
+        try:
+            futures = {name: pool.submit(self.memory, name) for name in names}
+            yield lambda name: futures[name].result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
-        def read(name: str) -> None:
-            check = (add_words, self.sums[name]) if name in self.sums else (crc32, entries[name].CRC)
-            self.read_into(entries[name], found[name], *check)
+    def memory(self, name: str) -> Memory:
+        """A record as memory for tensors."""
+        entry = self.entry(name)
+        memory = Memory(self.checked_size(entry), np.uint8)
+        check = (add_words, self.sums[name]) if name in self.sums else (crc32, entry.CRC)
+        self.read_into(entry, memory, *check)
+        return memory
 
-        if sum(memory.nbytes for memory in found.values()) < SMALL:
-            for name in names:
-                read(name)
-        else:
-            with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-                list(pool.map(read, names))
-        return found
-
-    def mapped(self, path: Any, names: list[str]) -> dict[str, Memory]:
+    def mapping(self, path: Any) -> Callable[[str], Memory]:
         """Records as memory mapped from the file: pages are read when touched, and writes stay private."""
         whole = np.memmap(path, np.uint8, "c")
-        found = {}
-        for name in names:
+
+        def memory(name: str) -> Memory:
             entry = self.entry(name)
             start = self.start(entry)
-            self.checked_size(entry)
-            found[name] = whole[start : start + entry.file_size].view(Memory)
-        return found
+            return whole[start : start + self.checked_size(entry)].view(Memory)
 
-
-def new_memory(size: int) -> Memory:
-    return Memory(size, np.uint8)
+        return functools.cache(memory)
 
 
 def descriptor_of(stream: Any) -> int | None:

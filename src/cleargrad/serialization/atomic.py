@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -24,8 +25,9 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
     temporary = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         with open(temporary, "xb") as stream:
-            yield stream
-            stream.flush()
+            with flushing(stream.fileno()):
+                yield stream
+                stream.flush()
             os.fsync(stream.fileno())
         if os.path.exists(target):
             shutil.copymode(target, temporary)
@@ -35,6 +37,24 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
             os.remove(temporary)
         raise
     settle(folder)
+
+
+@contextlib.contextmanager
+def flushing(handle: int) -> Iterator[None]:
+    """Inside, what is written goes to the disk early, so that little is left to wait for at the end."""
+    done = threading.Event()
+
+    def flush() -> None:
+        while not done.wait(0.01):
+            os.fsync(handle)
+
+    thread = threading.Thread(target=flush, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def settle(folder: str) -> None:

@@ -1,11 +1,13 @@
-"""From an archive to objects: the storages are read all at once, then the pickle is run over them.
+"""From an archive to objects: the pickle is run while threads read the storages it refers to.
 
 Read next: serialization/safe.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from cleargrad.core import device as devices
@@ -22,17 +24,22 @@ def load_archive(reader: Reader, map_location: Any, weights_only: bool, mapped_f
     """The object in an archive; with `mapped_from`, a path, storages are mapped instead of read."""
     content = reader.read("data.pkl")
     names = reader.names("data/")
-    memories = reader.memories(names) if mapped_from is None else reader.mapped(mapped_from, names)
     order = reader.read("byteorder").decode() if reader.has("byteorder") else "little"
-    storages = Storages(memories, map_location, order != sys.byteorder)
-    return Machine(Allowed(weights_only), storages.find).run(content)
+    if mapped_from is not None:
+        memories: Any = contextlib.nullcontext(reader.mapping(mapped_from))
+    else:
+        memories = reader.reading(names)
+    with memories as memory_of:
+        storages = Storages(set(names), memory_of, map_location, order != sys.byteorder)
+        return Machine(Allowed(weights_only), storages.find).run(content)
 
 
 class Storages:
     """The storages of a file, by the number under which the pickle refers to them."""
 
-    def __init__(self, memories: dict, map_location: Any, swapped: bool):
-        self.memories, self.map_location, self.swapped = memories, map_location, swapped
+    def __init__(self, names: set[str], memory_of: Callable, map_location: Any, swapped: bool):
+        self.names, self.memory_of = names, memory_of
+        self.map_location, self.swapped = map_location, swapped
         self.found: dict[str, Loaded] = {}
 
     def find(self, identity: tuple) -> Loaded:
@@ -43,9 +50,10 @@ class Storages:
             raise ValueError("a tensor's storage is described wrongly")
         found = self.found.get(key)
         if found is None:
-            memory = self.memories.get(f"data/{key}")
-            if memory is None:
-                raise corrupted(f"the checkpoint refers to the record 'data/{key}', which is missing")
+            name = f"data/{key}"
+            if name not in self.names:
+                raise corrupted(f"the checkpoint refers to the record {name!r}, which is missing")
+            memory = self.memory_of(name)
             place(memory, location, self.map_location)
             if self.swapped and kind.itemsize > 1:
                 width = kind.itemsize // 2 if kind.is_complex else kind.itemsize
