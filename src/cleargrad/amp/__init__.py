@@ -1,4 +1,4 @@
-"""torch.amp: mixed precision. Read next: amp/autocast_mode.py."""
+"""torch.amp: mixed precision. Read next: amp/state.py."""
 
 from cleargrad.amp.autocast_mode import (
     autocast,

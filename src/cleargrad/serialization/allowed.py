@@ -2,7 +2,7 @@
 
 `Allowed` is asked by the machine in serialization/unpickling.py for every name, every call and every state
 that is set. Classes that a program trusts are added with add_safe_globals. Read next:
-serialization/loading.py.
+serialization/rebuilding.py.
 """
 
 from __future__ import annotations

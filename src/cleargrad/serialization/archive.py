@@ -1,7 +1,7 @@
 """The zip container of PyTorch's checkpoints: named records, stored as they are and aligned to 64 bytes.
 
 `Writer` appends records to a stream; `Reader` finds them again and reads many at once. Read next:
-serialization/pickling.py.
+serialization/names.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cleargrad.storage import Memory
 
 ALIGNMENT = 64
 SMALL = 1 << 20  # bytes that are not worth a thread
-CHUNK = 1 << 20  # bytes that are still in the cache when their sum is taken
+CHUNK = 1 << 21  # bytes that are still in the cache when their sum is taken
 SUMS = "sums"  # a record of our own: the sums of the words of every storage
 HEADER = 30  # bytes of a record's local header before its name
 LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the magic number of PyTorch before 1.6
@@ -216,19 +216,22 @@ class Reader:
     def reading(self, names: list[str]) -> Iterator[Callable[[str], Memory]]:
         """Records are read as memory for tensors, large ones by threads; the function waits for one of them."""
         if sum(self.size(name) for name in names) < SMALL:
-            yield functools.cache(self.memory)
+            yield functools.cache(lambda name: self.memory(name, self.room(name)))
             return
         pool = ThreadPoolExecutor(min(4, os.cpu_count() or 1))
         try:
-            futures = {name: pool.submit(self.memory, name) for name in names}
+            # Memory from a thread's own heap would not be used again.
+            futures = {name: pool.submit(self.memory, name, self.room(name)) for name in names}
             yield lambda name: futures[name].result()
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def memory(self, name: str) -> Memory:
-        """A record as memory for tensors."""
+    def room(self, name: str) -> Memory:
+        return Memory(self.checked_size(self.entry(name)), np.uint8)
+
+    def memory(self, name: str, memory: Memory) -> Memory:
+        """A record, read into memory for tensors."""
         entry = self.entry(name)
-        memory = Memory(self.checked_size(entry), np.uint8)
         check = (add_words, self.sums[name]) if name in self.sums else (crc32, entry.CRC)
         self.read_into(entry, memory, *check)
         return memory

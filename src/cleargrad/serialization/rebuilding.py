@@ -1,7 +1,7 @@
 """Tensors from what a checkpoint says of them: storage, offset, size, strides, requires_grad.
 
 Everything is checked against the storage, since a file may say anything. Read next:
-serialization/allowed.py.
+serialization/loading.py.
 """
 
 from __future__ import annotations
