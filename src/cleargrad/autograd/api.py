@@ -159,7 +159,7 @@ def start_gradient(root: Tensor, gradient: Tensor | None) -> Tensor:
         if root._data.dtype.kind == "c":
             rule = f"grad can be implicitly created only for real scalar outputs but got {root.dtype}"
             raise error(RuntimeError, "backward", rule, fix="pass gradient=, or take .real or .abs()")
-        one = np.ones(root._data.shape, root._data.dtype)
+        one = np.array(1, root._data.dtype).reshape(root._data.shape)
         return wrap(one) if mode.recorder is None else mode.recorder.constant(one)
     if not isinstance(gradient, Tensor):
         raise error(TypeError, "backward", f"gradients can be tensors or None, got {type(gradient).__name__}")

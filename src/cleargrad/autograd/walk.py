@@ -78,9 +78,11 @@ def newest_first(roots: Sequence[Tensor]) -> Iterator[Node]:
     heap: list[tuple[int, int, Node]] = []
     queued = set()
     leaves = []
-    for node in {split_edge(edge_of(root))[0]: None for root in roots}:
-        queued.add(node)
-        heappush(heap, (-node.tick, id(node), node))
+    for root in roots:
+        node = split_edge(edge_of(root))[0]
+        if node not in queued:
+            queued.add(node)
+            heappush(heap, (-node.tick, id(node), node))
     ready: Node | None = None
     while heap or ready is not None:
         if ready is None:

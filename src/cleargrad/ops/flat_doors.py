@@ -93,7 +93,9 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
                     node.place = node.attrs = node.extra = None
                     return tensor
                 node.attrs = node.extra = None
-                node.place = place_of(getframe(1))
+                frame = getframe(1)
+                code = frame.f_code
+                node.place = (code, frame.f_lasti) if code is _Seen.code else place_of(frame)
                 return tensor
         tensor._edge = None
         return tensor
@@ -168,7 +170,9 @@ def binary_door(
                     node.saved = (first, other if keeps[1] else None, (value, cell, 0))
                 else:
                     node.saved = (first, other if keeps[1] else None)
-                node.place = place_of(getframe(1))
+                frame = getframe(1)
+                code = frame.f_code
+                node.place = (code, frame.f_lasti) if code is _Seen.code else place_of(frame)
             else:
                 node.saved = ()
                 node.place = None

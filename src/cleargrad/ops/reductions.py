@@ -157,8 +157,8 @@ def sum(
 ) -> Tensor:
     """The sum of all elements, or over dimensions; integers sum to int64."""
     how = gate.how or mode.how
-    named = dim is not None or dtype is not None or keepdim or axis is not None or keepdims
-    if named or how == SPECIAL or not isinstance(input, Tensor):
+    plain = dim is None and dtype is None and axis is None and not keepdim and not keepdims
+    if not plain or how == SPECIAL or not isinstance(input, Tensor):
         # NumPy's names are read here, since a function around this one would cost more than they do.
         dim, keepdim = dim if axis is None else axis, keepdim or keepdims
         dims = dims_of("sum", input, dim)
@@ -170,7 +170,7 @@ def sum(
         return total(input, **_all_dims[data.ndim])
     # A dot product with ones is the quickest sum NumPy has for a small array.
     vector = _ones[kind].get(size)
-    value = np.asarray(data.reshape(-1).dot(ones(size, kind) if vector is None else vector))
+    value = np.asarray(data.ravel().dot(ones(size, kind) if vector is None else vector))
     tensor = new(Tensor)
     tensor._data = value
     tensor._edge = tensor._grad = tensor._ver = tensor._base = None
