@@ -1,0 +1,7 @@
+"""`python -m cleargrad` is the command line."""
+
+import sys
+
+from cleargrad.cli import main
+
+sys.exit(main())

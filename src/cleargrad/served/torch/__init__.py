@@ -1,0 +1,5 @@
+"""What `import torch` finds in a program started by `cleargrad run`: cleargrad under PyTorch's name."""
+
+from cleargrad.compat import fill
+
+fill(globals())
