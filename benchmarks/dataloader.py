@@ -12,20 +12,15 @@ Needs torch.
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
-import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-
-LIBRARIES = ("torch", "cleargrad")
+from side_by_side import LIBRARIES, arguments, compare, report, table, take_turns
 
 
 class Images:
@@ -98,54 +93,40 @@ def make_loader(torch: Any, case: str, workers: int) -> Any:
     )
 
 
+def to_first_batch(case: str, workers: int, library: str) -> float:
+    loader = make_loader(sys.modules[library], case, workers)
+    begin = time.perf_counter()
+    next(iter(loader))
+    return time.perf_counter() - begin
+
+
+def items_per_second(loader: Any) -> float:
+    begin = time.perf_counter()
+    for _ in loader:
+        pass
+    return len(loader.dataset) / (time.perf_counter() - begin)
+
+
 def measure(case: str, workers: int, rounds: int) -> dict[str, float]:
     """Items per second in the best epoch, and the seconds to the first batch of a fresh loader."""
-    best, start = dict.fromkeys(LIBRARIES, 0.0), dict.fromkeys(LIBRARIES, float("inf"))
-    for _ in range(3):
-        loaders = {library: make_loader(sys.modules[library], case, workers) for library in LIBRARIES}
-        for library, loader in loaders.items():
-            begin = time.perf_counter()
-            next(iter(loader))
-            start[library] = min(start[library], time.perf_counter() - begin)
-    for _ in range(rounds):
-        for library, loader in loaders.items():
-            begin = time.perf_counter()
-            for _ in loader:
-                pass
-            best[library] = max(best[library], CASES[case][1] / (time.perf_counter() - begin))
-    return {
-        **{f"{library} items/s": round(rate) for library, rate in best.items()},
-        "ratio": round(best["cleargrad"] / best["torch"], 2),
-        **{f"{library} start s": round(seconds, 4) for library, seconds in start.items()},
-    }
+    start = take_turns({name: partial(to_first_batch, case, workers, name) for name in LIBRARIES}, 3)
+    loaders = {library: make_loader(sys.modules[library], case, workers) for library in LIBRARIES}
+    rates = take_turns({name: partial(items_per_second, loader) for name, loader in loaders.items()}, rounds)
+    starts = {f"{library} start s": round(min(values), 4) for library, values in start.items()}
+    return {**compare(rates, "most", digits=0), **starts}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", help="write the results here as well")
-    parser.add_argument("--rounds", type=int, default=12)
-    arguments = parser.parse_args()
+    options = arguments(__doc__, rounds=12).parse_args()
     for library in LIBRARIES:
         importlib.import_module(f"{library}.utils.data")
     sys.modules["torch"].set_num_threads(1)
-    results: dict[str, Any] = {}
+    rows = {}
     for case in CASES:
         for workers in (0, 2):
-            row = results[f"{case}, {workers} workers"] = measure(case, workers, arguments.rounds)
-            print(f"{case}, {workers} workers:", row, flush=True)
-    if arguments.json:
-        report = {
-            "command": " ".join(["python", *sys.argv]),
-            "commit": subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-            "torch": sys.modules["torch"].__version__,
-            "results": results,
-        }
-        with open(arguments.json, "w") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
+            rows[f"{case}, {workers} workers"] = measure(case, workers, options.rounds)
+    table("items/s", rows)
+    report(options.json, unit="items/s", rows=rows)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings as _warnings
 from math import e, inf, nan, pi
+from typing import Any as _Any
 
 from cleargrad import autograd
 from cleargrad.core import dtype as _dtypes
@@ -43,6 +44,7 @@ _ops.load()
 from cleargrad import tensor as _tensor
 from cleargrad import interop as _interop
 from cleargrad import storage
+from cleargrad import rare_methods as _rare_methods
 from cleargrad.storage import TypedStorage, UntypedStorage
 from cleargrad.autograd.modes import (
     enable_grad,
@@ -87,6 +89,8 @@ __version__ = "0.1.0"
 # Modules, and names in them, that are imported when they are first asked for: `import cleargrad` stays quick.
 _LATER = {
     "optim": "cleargrad.optim",
+    "accumulate": "cleargrad.optim.accumulation",
+    "distributions": "cleargrad.distributions",
     "func": "cleargrad.func",
     "vmap": "cleargrad.func",
     "serialization": "cleargrad.serialization",
@@ -117,15 +121,83 @@ _LATER = {
         "cleargrad.amp.state",
     ),
     "utils": "cleargrad.utils",
+    **{
+        name: f"cleargrad.{name}"
+        for name in (
+            "_C",
+            "_VF",
+            "__config__",
+            "_dynamo",
+            "_inductor",
+            "accelerator",
+            "ao",
+            "backends",
+            "compiler",
+            "distributed",
+            "export",
+            "fx",
+            "hub",
+            "jit",
+            "mps",
+            "multiprocessing",
+            "onnx",
+            "overrides",
+            "profiler",
+            "quantization",
+            "testing",
+            "types",
+            "version",
+            "xpu",
+        )
+    },
+    **dict.fromkeys(
+        (
+            "are_deterministic_algorithms_enabled",
+            "compiled_with_cxx11_abi",
+            "get_deterministic_debug_mode",
+            "get_device_module",
+            "get_float32_matmul_precision",
+            "has_cuda",
+            "has_cudnn",
+            "has_lapack",
+            "has_mkl",
+            "has_mps",
+            "has_openmp",
+            "has_spectral",
+            "is_deterministic_algorithms_warn_only_enabled",
+            "is_storage",
+            "is_vulkan_available",
+            "is_warn_always_enabled",
+            "set_default_tensor_type",
+            "set_deterministic_debug_mode",
+            "set_float32_matmul_precision",
+            "set_flush_denormal",
+            "set_warn_always",
+            "typename",
+            "use_deterministic_algorithms",
+        ),
+        "cleargrad.settings",
+    ),
+    **dict.fromkeys(
+        ("get_num_interop_threads", "get_num_threads", "set_num_interop_threads", "set_num_threads"),
+        "cleargrad.threads",
+    ),
+    **dict.fromkeys(("Event", "Stream"), "cleargrad.cpu"),
+    "functional": "cleargrad.functional",
+    **dict.fromkeys(("AcceleratorError", "OutOfMemoryError"), "cleargrad.errors"),
+    "GradScaler": "cleargrad.amp",
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> _Any:
     import importlib
 
-    module = importlib.import_module(_LATER[name])
+    home = _LATER.get(name, "cleargrad.rare_functions")
+    if name.startswith("__") and name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(home)
+    if home == "cleargrad.rare_functions" and name not in module.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
     globals()[name] = value
     return value

@@ -20,6 +20,14 @@ class LinAlgError(RuntimeError):
     """A matrix that has no inverse, no Cholesky factor, or whose iteration did not converge."""
 
 
+class OutOfMemoryError(RuntimeError):
+    """A device has no memory left; programs catch it under PyTorch's name."""
+
+
+class AcceleratorError(RuntimeError):
+    """A device reports an error; programs catch it under PyTorch's name."""
+
+
 def error(kind: type[Exception], op: str, rule: str, *, fix: str | None = None, **facts: object) -> Exception:
     """The exception `kind` with our layout; facts that are tensors print as shape, dtype and device."""
     rows = {name: describe(fact) for name, fact in facts.items()}

@@ -312,3 +312,14 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[s
 
     parameters = stacked([dict(model.named_parameters()) for model in models])
     return parameters, stacked([dict(model.named_buffers()) for model in models])
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Lets batch norms use the batch's statistics alone, so that a call changes no buffer."""
+    from cleargrad.nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -4,3 +4,4 @@ from cleargrad import ops as _ops
 from cleargrad.errors import LinAlgError as LinAlgError
 
 globals().update(_ops.functions("linalg"))
+globals()["matmul"] = _ops.functions("")["matmul"]

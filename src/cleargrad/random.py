@@ -20,7 +20,10 @@ class Generator:
     """A stream of random numbers with PyTorch's values for every seed."""
 
     def __init__(self, device: Any = "cpu"):
-        devices.check(device)
+        place = devices.device(device)
+        if place.type != "cpu":
+            rule = f"Cannot get a {place.type.upper()} generator in a build for the CPU"
+            raise error(RuntimeError, "Generator", rule, fix="use torch.Generator() or device='cpu'")
         self._stream = streams.Generator()
 
     @property

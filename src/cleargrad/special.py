@@ -3,3 +3,4 @@
 from cleargrad import ops as _ops
 
 globals().update(_ops.functions("special"))
+globals().update({name: _ops.functions("")[name] for name in ("log_softmax", "softmax")})

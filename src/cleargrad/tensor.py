@@ -295,7 +295,7 @@ def backward(
 ) -> None:
     """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
     plain = gradient is None and inputs is None and not create_graph
-    if plain and not mode.anomaly and mode.recorder is None:
+    if plain and not mode.anomaly and mode.recorder is None and mode.observer is None:
         walk_plainly((self,), (api.start_gradient(self, None),), bool(retain_graph))
     else:
         api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)

@@ -234,3 +234,10 @@ def test_meshgrid_warns_without_indexing(lib: Any) -> None:
         assert len(lib.meshgrid(lib.zeros(2), lib.zeros(3))) == 2
     if lib is cg:  # PyTorch warns once per process
         assert "indexing" in str(caught[0].message)
+
+
+def test_broadcast_tensors_returns_tensors_that_fit_themselves() -> None:
+    for library in (cg, torch):
+        leaf, row = library.zeros(2, 3, requires_grad=True), library.zeros(3)
+        same, wide = library.broadcast_tensors(leaf, row)
+        assert same is leaf and wide.shape == (2, 3)

@@ -3,6 +3,9 @@
 plan.py and node.py are the graph, walk.py the backward pass; the other files are PyTorch's functions on top.
 """
 
+import importlib
+from types import ModuleType
+
 from cleargrad.autograd import functional, graph
 from cleargrad.autograd import modes as anomaly_mode
 from cleargrad.autograd import modes as grad_mode
@@ -14,9 +17,11 @@ from cleargrad.autograd.modes import (
     enable_grad,
     inference_mode,
     is_anomaly_enabled,
+    is_multithreading_enabled,
     no_grad,
     set_detect_anomaly,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
 from cleargrad.core.tensor import Tensor as Variable
 
@@ -36,8 +41,16 @@ __all__ = [
     "graph",
     "inference_mode",
     "is_anomaly_enabled",
+    "is_multithreading_enabled",
     "no_grad",
     "once_differentiable",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in ("profiler", "profiler_util", "variable"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -210,3 +210,20 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
         super().__init__(lambda tensor: tensor, lambda tensor: tensor)
+
+
+class set_multithreading_enabled:
+    """Accepted, as a function and as a context: backward walks in the thread that called it."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+def is_multithreading_enabled() -> bool:
+    return False

@@ -120,7 +120,8 @@ def walk(
     accumulate: bool = True,
 ) -> list[Tensor | None]:
     """Runs the vjps. With `targets`, only what leads there; without `accumulate`, returns their gradients."""
-    if targets is None and not create_graph and mode.recorder is None and not mode.anomaly:
+    unwatched = mode.recorder is None and mode.observer is None and not mode.anomaly
+    if targets is None and not create_graph and unwatched:
         walk_plainly(roots, grads, retain_graph)
         return []
     waiting = count_consumers(roots)
@@ -130,7 +131,7 @@ def walk(
     arrived: dict[Node, Any] = {}
     for root, grad in zip(roots, grads, strict=True):
         deliver(arrived, *split_edge(edge_of(root)), grad)
-    before = mode.set(grad=create_graph)
+    before = mode.set(grad=create_graph, walk=(roots, targets))
     try:
         for node in in_order(roots, waiting):
             grad = arrived.pop(node, None)
@@ -165,7 +166,8 @@ def walk_plainly(roots: Sequence[Tensor], grads: Sequence[Tensor], retain_graph:
     arrived: dict[Node, Any] = {}
     for root, grad in zip(roots, grads, strict=True):
         deliver_array(arrived, edge_of(root), grad._data)
-    before = mode.turn(False)
+    before, outer = mode.turn(False), mode.walk
+    mode.walk = (roots, None)
     try:
         counted = AccumulateGrad.hooked
         for node in in_order(roots, count_consumers(roots)) if counted else newest_first(roots):
@@ -182,6 +184,7 @@ def walk_plainly(roots: Sequence[Tensor], grads: Sequence[Tensor], retain_graph:
                 node.free()
             data = None  # so that an array nobody else holds is seen as such
     finally:
+        mode.walk = outer
         mode.turn(before)
 
 
@@ -352,6 +355,8 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
         mask = tuple(edge is not None and wanted[split_edge(edge)[0]] for edge in node.edges)
     if mode.anomaly:
         pulled = pull_with_checks(node, grad, mask)
+    elif mode.observer is not None:
+        pulled = mode.observer.measure(node.name(), lambda: node.pull(grad, mask))
     else:
         pulled = node.pull(grad, mask)
     if node.extra is not None and node.extra.posthooks:

@@ -192,6 +192,7 @@ for _name in expr.PRIMITIVES:
     NUMPY.setdefault(_name, getattr(np, _name, None))
 
 
+PIECE = 32768  # elements whose intermediate values fit into the cache
 COMMUTATIVE = ("add", "mul", "maximum", "minimum")
 
 
@@ -208,7 +209,8 @@ def read(tree: Expr, operands: int) -> Callable:
 def _compile(tree: Expr, operands: int) -> Callable:
     """One line of assignment per primitive; a shared subtree is computed once.
 
-    Constants are default arguments, so that `specialise` can give them a type.
+    Constants are default arguments, so that `specialise` can give them a type. Large arrays are computed piece by
+    piece, so that what stands between the lines stays in the cache and takes no memory.
     """
     names: dict[int, str] = {}
     scope: dict[str, object] = {"__name__": __name__}  # NumPy's warnings are filtered by module
@@ -232,14 +234,41 @@ def _compile(tree: Expr, operands: int) -> Callable:
     for position in sorted(_computed_alone(tree)):
         # The ufunc of a bare Python number would be a float64 and widen everything after it.
         lines.insert(0, f"    if type(a{position}) in numbers: a{position} = a0.dtype.type(a{position})")
-    scope["numbers"] = (int, float)
-    parameters = [f"a{k}" for k in range(operands)] + [f"c{k}" for k in range(len(constants))]
-    exec("\n".join([f"def formula({', '.join(parameters)}):", *lines, f"    return {result}"]), scope)
+    scope |= {"numbers": (int, float), "same_layout": same_layout, "in_pieces": in_pieces, "large": 2 * PIECE}
+    taken = "".join([f"a{k}, " for k in range(operands)])
+    given = "".join([f"c{k}, " for k in range(len(constants))])
+    if len(lines) > 1:
+        divided = f"in_pieces(formula, ({taken}), ({given}))"
+        lines.insert(0, f"    if a0.size > large and same_layout({taken}): return {divided}")
+    exec("\n".join([f"def formula({taken}{given}):", *lines, f"    return {result}"]), scope)
     formula: FunctionType = scope["formula"]  # type: ignore[assignment]
     formula.__defaults__ = tuple(constants)
     if tree.primitive in COMMUTATIVE and operands == len(constants) == len(lines) == 1:
         formula.commutes = NUMPY[tree.primitive]
     return formula
+
+
+def same_layout(first: np.ndarray, *others: Any) -> bool:
+    """Whether the same place in memory is the same element of all arrays; numbers go with everything."""
+    return first.flags.c_contiguous and all(
+        x.shape == first.shape and x.flags.c_contiguous
+        for x in others
+        if isinstance(x, np.ndarray) and x.ndim
+    )
+
+
+def in_pieces(formula: Callable, operands: tuple, constants: tuple) -> np.ndarray:
+    """The formula on one stretch of memory after the other."""
+    first = operands[0]
+    flat = [x.reshape(-1) if isinstance(x, np.ndarray) and x.ndim else x for x in operands]
+    result = None
+    for start in range(0, first.size, PIECE):
+        piece = slice(start, start + PIECE)
+        value = formula(*[x[piece] if isinstance(x, np.ndarray) and x.ndim else x for x in flat], *constants)
+        if result is None:
+            result = np.empty(first.size, value.dtype)
+        result[piece] = value
+    return result.reshape(first.shape)
 
 
 def _computed_alone(tree: Expr) -> set[int]:

@@ -64,10 +64,18 @@ def check(where: device | str | int | None) -> device:
         return CPU
     place = where if isinstance(where, device) else device(where)
     if place.type != "cpu":
-        rule = f"the device {str(place)!r} is not available in this build"
-        fix = "use device='cpu', or choose with torch.cuda.is_available()"
-        raise error(RuntimeError, "device", rule, fix=fix)
+        raise unavailable(place)
     return CPU
+
+
+def unavailable(place: device) -> Exception:
+    """What PyTorch built for the CPU alone raises when a program asks for another device."""
+    fix = "use device='cpu', or choose with torch.cuda.is_available()"
+    if place.type in ("cuda", "xpu"):
+        rule = f"Torch not compiled with {place.type.upper()} enabled"
+        return error(AssertionError, "device", rule, asked=str(place), fix=fix)
+    rule = f"the device {str(place)!r} is not available in this build"
+    return error(RuntimeError, "device", rule, fix=fix)
 
 
 def get_default_device() -> device:

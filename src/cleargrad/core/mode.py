@@ -33,7 +33,9 @@ class Mode(threading.local):
     anomaly = False
     check_nan = True
     recorder = None  # ops.record.Recorder: the second reading of every call
+    observer = None  # autograd.profiler.Observer: measures every run of an op
     autocast = None  # reserved for amp: casts inputs before the op sees them
+    walk: tuple | None = None  # (roots, targets) of the backward walk that is under way
     saved_hooks = None  # tuple of (pack, unpack), innermost last
 
     def set(self, **changes: object) -> dict[str, object]:
@@ -43,7 +45,8 @@ class Mode(threading.local):
             setattr(self, name, value)
         if self.inference:
             self.grad = False  # enable_grad cannot bring back what inference mode does not track
-        special = self.recorder is not None or self.autocast is not None or self.saved_hooks or self.inference
+        watched = self.recorder is not None or self.observer is not None or self.autocast is not None
+        special = watched or self.saved_hooks or self.inference
         self.enter(SPECIAL if special else GRAD if self.grad else NO_GRAD)
         return before
 

@@ -13,9 +13,10 @@ from cleargrad.nn import init as init
 from cleargrad.nn import modules as modules
 
 PARAMETERS = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
-FILES = ("parameter", "utils")
+FILES = ("attention", "common_types", "parallel", "parameter", "utils")
+PARALLEL = ("DataParallel",)
 
-__all__ = [*modules.__all__, *PARAMETERS]
+__all__ = [*modules.__all__, *PARAMETERS, *PARALLEL]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +24,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name in PARAMETERS:
         value = getattr(importlib.import_module(f"{__name__}.parameter"), name)
+    elif name in PARALLEL:
+        value = getattr(importlib.import_module(f"{__name__}.parallel"), name)
     elif name in modules.FILE_OF:
         value = getattr(modules, name)
     else:

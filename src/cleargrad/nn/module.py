@@ -425,9 +425,10 @@ class Module(Hooked, Stateful):
                 "or buffers.",
                 stacklevel=2,
             )
-        devices.check(device)
+        place = None if device is None else devices.device(device)
 
         def convert(t: Tensor) -> Tensor:
+            devices.check(place)
             if memory_format is not None and t.dim() in (4, 5):
                 t = t.contiguous(memory_format=memory_format)
             return t.to(dtype) if dtype is not None and t.dtype.category >= dtypes.FLOAT else t
@@ -468,8 +469,8 @@ class Module(Hooked, Stateful):
         return self._apply(lambda t: t.cuda(device))
 
     def share_memory(self) -> Self:
-        """Nothing to do: worker processes get copies."""
-        return self
+        """Moves parameters and buffers to memory that processes started later see as well."""
+        return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Accepted; the module goes on running eagerly."""

@@ -24,6 +24,7 @@ FILES = (
     "facts",
     "random",
     "random_tensors",
+    "gamma_draws",
     "masking",
     "coordinates",
     "places",

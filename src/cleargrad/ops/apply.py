@@ -43,14 +43,17 @@ def label(door: Callable, op: Op) -> Callable:
 def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     """Runs or records one op."""
     how = gate.how or mode.how
+    run = op.run
     if how == SPECIAL:
         if mode.autocast is not None:
             operands = mode.autocast.operands(op.name, operands)
         if mode.recorder is not None:
             return mode.recorder.call(op, operands, attrs)
+        if mode.observer is not None:
+            run = mode.observer.around(op)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
-        result = op.run(*arrays, **attrs)
+        result = run(*arrays, **attrs)
     except MemoryError as failure:
         raise error(RuntimeError, op.name, f"not enough memory: {failure}") from failure
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):

@@ -286,7 +286,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     kind = dtypes.OF_NUMPY.get(ndarray.dtype)
     if kind is None:
         raise foreign_dtype_error(ndarray.dtype)
-    if min(ndarray.strides, default=0) < 0:
+    strides = ndarray.strides
+    if strides and min(strides) < 0:
         rule = "at least one stride in the given numpy array is negative, which tensors do not support"
         raise error(ValueError, "from_numpy", rule, fix="use array.copy()")
     if ndarray.dtype is kind.numpy and type(ndarray) is np.ndarray:

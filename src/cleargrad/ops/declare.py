@@ -123,6 +123,7 @@ def _elementwise_rules(
             value = value.astype(final.numpy)
         return value
 
+    spec.types = types  # the compiler asks too
     return spec, run
 
 

@@ -38,9 +38,10 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
             edges = None
     if mode.how == SPECIAL and mode.recorder is not None:
         return assign(target, mode.recorder.call(op, operands, attrs), name)
+    run = op.run if mode.observer is None else mode.observer.around(op)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
-        result = as_array(op.run(*arrays, **attrs))
+        result = as_array(run(*arrays, **attrs))
     except (ValueError, TypeError, AttributeError):
         check_operands(op, operands)
         op.spec(*operands, **attrs)

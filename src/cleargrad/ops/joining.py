@@ -131,7 +131,7 @@ def run_stack(*xs: np.ndarray, dim: int) -> np.ndarray:
         return np.ascontiguousarray(np.stack(xs, dim, dtype=kind, casting="unsafe"))
     # One after the other in memory: no view of every operand is needed, which is most of np.stack's time.
     shape = xs[0].shape
-    if len({x.shape for x in xs}) > 1:
+    if [x.shape for x in xs].count(shape) < len(xs):
         raise ValueError("the spec says what is wrong")
     joined = np.concatenate(xs, dtype=kind, casting="unsafe") if shape else np.array(xs, kind)
     return np.ascontiguousarray(joined).reshape(len(xs), *shape)

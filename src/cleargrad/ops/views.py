@@ -382,7 +382,8 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     for tensor in tensors:
         check_tensor("broadcast_tensors", tensor, "tensors")
     shape = broadcast("broadcast_tensors", *(tensor._data.shape for tensor in tensors))
-    return tuple(expand(tensor, shape) for tensor in tensors)
+    # A tensor that has the shape already is returned itself, as PyTorch does: a leaf stays a leaf.
+    return tuple(tensor if tensor._data.shape == shape else expand(tensor, shape) for tensor in tensors)
 
 
 # Parts along dimensions ------------------------------------------------------------------------------------

@@ -59,6 +59,15 @@ def save(
         write(obj, stream, os.path.splitext(os.fsdecode(name))[0] or "archive", pickle_protocol)
 
 
+class SourceChangeWarning(Warning):
+    """Old programs silence it; files hold no source code any more."""
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """Where `load` puts a storage that was on a device: here, on the CPU."""
+    return storage
+
+
 def is_path(f: Any) -> bool:
     return isinstance(f, (str, bytes, os.PathLike))
 

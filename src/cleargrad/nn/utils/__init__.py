@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 from cleargrad.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -36,10 +36,21 @@ __all__ = [
     "weight_norm",
 ]
 
-LATER = ("parametrizations", "parametrize", "rnn", "stateless")  # files imported when first asked for
+# Files imported when first asked for, and functions in them.
+LATER = ("fusion", "memory_format", "parametrizations", "parametrize", "rnn", "stateless")
+FILE_OF = {
+    "convert_conv2d_weight_memory_format": "memory_format",
+    "convert_conv3d_weight_memory_format": "memory_format",
+    "fuse_conv_bn_eval": "fusion",
+    "fuse_conv_bn_weights": "fusion",
+    "fuse_linear_bn_eval": "fusion",
+    "fuse_linear_bn_weights": "fusion",
+}
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name in FILE_OF:
+        return getattr(importlib.import_module(f"{__name__}.{FILE_OF[name]}"), name)
     if name not in LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")

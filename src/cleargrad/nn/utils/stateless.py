@@ -57,11 +57,13 @@ def reparametrized(
             table = owner._parameters if last in owner._parameters else owner._buffers
             if last not in table:
                 raise error(AttributeError, NAME, f"{owner._get_name()} has no attribute `{last}`")
-            before.append((table, last, table[last]))
+            before.append((table, last, table[last], name))
             table[last] = value  # type: ignore[assignment]
         yield
     finally:
-        for table, last, tensor in reversed(before):
+        for table, last, tensor, name in reversed(before):
+            if name in given:
+                given[name] = table[last]  # type: ignore[assignment]  # what the call has put there
             table[last] = tensor  # type: ignore[assignment]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
@@ -20,8 +21,10 @@ from cleargrad.utils.data.fetch import _DatasetKind
 from cleargrad.utils.data.iterators import (
     _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter,
+    _PersistentPass,
     _SingleProcessDataLoaderIter,
 )
+from cleargrad.utils.data.position import checked_position, position_of, replaying
 from cleargrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from cleargrad.utils.data.worker import get_worker_info as get_worker_info
 
@@ -96,6 +99,9 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
 
         self._iterator: _BaseDataLoaderIter | None = None
+        self._pass: weakref.ref | None = None  # the newest pass; who iterates keeps it alive
+        self._loaded: dict[str, Any] | None = None  # a position that the next pass goes to
+        self._resumed: dict[str, Any] | None = None  # that position while the pass is made
         self._IterableDataset_len_called: int | None = None
         self.check_worker_number_rationality()
         self._initialized = True
@@ -123,7 +129,16 @@ class DataLoader(Generic[T_co]):
             raise error(ValueError, "DataLoader", rule, fix=f"make another {name}")
         super().__setattr__(attr, val)
 
-    def __iter__(self) -> _BaseDataLoaderIter:
+    def __iter__(self) -> _BaseDataLoaderIter | _PersistentPass:
+        iterator: Any = self._begin_pass()
+        if self.persistent_workers:
+            iterator = _PersistentPass(iterator)
+        self._pass = weakref.ref(iterator)
+        return iterator
+
+    def _begin_pass(self) -> _BaseDataLoaderIter:
+        if self._loaded is not None:
+            return self._resume()
         if not self.persistent_workers:
             return self._get_iterator()
         if self._iterator is None:
@@ -132,11 +147,39 @@ class DataLoader(Generic[T_co]):
             self._iterator._reset(self)  # type: ignore[attr-defined]
         return self._iterator
 
+    def _resume(self) -> _BaseDataLoaderIter:
+        self._resumed, self._loaded, self._iterator = self._loaded, None, None
+        try:
+            with replaying(self, self._resumed):  # type: ignore[arg-type]
+                iterator = self._get_iterator()
+        finally:
+            self._resumed = None
+        self._iterator = iterator if self.persistent_workers else None
+        return iterator
+
     def _get_iterator(self) -> _BaseDataLoaderIter:
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
         self.check_worker_number_rationality()
         return _MultiProcessingDataLoaderIter(self)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the current pass is: how many batches it has given out, and how it began.
+
+        Save it with the model, the optimizer and `get_rng_state()`: then a run that is resumed reads the batches,
+        and makes the losses, that the run would have made.
+        """
+        if self._loaded is not None:
+            return self._loaded
+        current = self._pass and self._pass()
+        return position_of(self, current)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Makes the next pass go on where another was, in this process or an earlier one."""
+        self._loaded = checked_position(state_dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_pass": None}
 
     @property
     def _auto_collation(self) -> bool:

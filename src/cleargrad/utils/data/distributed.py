@@ -1,6 +1,6 @@
 """The part of a dataset that one of several training processes reads.
 
-Read next: utils/data/collate.py.
+Read next: utils/data/position.py.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from cleargrad.distributed import get_rank, get_world_size
 from cleargrad.errors import error
 from cleargrad.ops.random_tensors import randperm
 from cleargrad.random import Generator
@@ -27,9 +28,8 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        if num_replicas is None or rank is None:
-            rule = "Default process group has not been initialized"
-            raise error(ValueError, "DistributedSampler", rule, fix="pass num_replicas and rank")
+        num_replicas = get_world_size() if num_replicas is None else num_replicas
+        rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             rule = f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
             raise error(ValueError, "DistributedSampler", rule)

@@ -20,11 +20,13 @@ from multiprocessing.connection import wait
 from pickle import PicklingError
 from typing import Any, NoReturn
 
+from cleargrad import threads
 from cleargrad.errors import error
-from cleargrad.utils.data.fetch import Recipe
+from cleargrad.utils.data.fetch import Recipe, _DatasetKind
+from cleargrad.utils.data.position import Sources, same_states, skip_indices, too_short
 from cleargrad.utils.data.sampler import draw_seed
 from cleargrad.utils.data.transport import WINDOW, Link, pack, unpack
-from cleargrad.utils.data.worker import BATCH, ENDED, FAILED, FETCH, RESTART, RESTARTED, work
+from cleargrad.utils.data.worker import BATCH, DESCRIBE, ENDED, FAILED, FETCH, RESTART, RESTARTED, work
 
 SECONDS_TO_FINISH = 5.0
 
@@ -43,14 +45,37 @@ class _BaseDataLoaderIter:
             loader.drop_last,
         )
         warn_about_pinning(loader)
-        # First the sampler, then the seed: a sampler that draws at once draws first, as in PyTorch.
-        self._start(loader)
-        self._base_seed = draw_seed(loader.generator)
+        self._seed_follows = not self._num_workers
+        if loader._resumed is None or loader._resumed["seed"] is None:
+            # First the sampler, then the seed: a sampler that draws at once draws first, as in PyTorch.
+            self._start(loader)
+            self._base_seed = draw_seed(loader.generator)
+        else:
+            self._base_seed = loader._resumed["seed"]
+            if not self._num_workers:  # with workers, _reset begins the pass
+                self._start(loader)
 
     def _start(self, loader: Any) -> None:
+        sources = Sources(loader)
+        again = loader._resumed if loader._resumed and loader._resumed["began"] else None
+        if again:
+            sources.put(again["began"])
+            self._seed_follows = again["seed_follows"]
+        self._began = again["began"] if again else sources.draw()
         self._sampler_iter = iter(self._index_sampler)
+        if again and self._seed_follows:
+            draw_seed(loader.generator)
         self._announced = loader._IterableDataset_len_called
         self._num_yielded = 0
+
+    def _position(self) -> dict[str, Any]:
+        """What utils/data/position.py needs to get here again."""
+        return {
+            "batches": self._num_yielded,
+            "began": self._began,
+            "seed": self._base_seed,
+            "seed_follows": self._seed_follows,
+        }
 
     def __iter__(self) -> Iterator:
         return self
@@ -64,6 +89,14 @@ class _BaseDataLoaderIter:
 
     def _next_data(self) -> Any:
         raise NotImplementedError
+
+    def _read_again(self, count: int) -> None:
+        """Gets to a position by reading everything before it."""
+        for done in range(count):
+            try:
+                self._next_data()
+            except StopIteration:
+                raise too_short(count, done) from None
 
     def __len__(self) -> int:
         return len(self._index_sampler)
@@ -91,9 +124,37 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             )
         super().__init__(loader)
         self._fetch = self._recipe.fetcher()
+        if loader._resumed is not None:
+            self._go_to(loader._resumed["batches"])
+
+    def _go_to(self, count: int) -> None:
+        if self._recipe.kind == _DatasetKind.Iterable:
+            self._read_again(count)
+        else:
+            skip_indices(self._sampler_iter, count)
+        self._num_yielded = count
 
     def _next_data(self) -> Any:
         return self._fetch(next(self._sampler_iter))
+
+
+class _PersistentPass:
+    """One pass of workers that outlive it: when nobody holds it any more, the pass is over."""
+
+    def __init__(self, iterator: _BaseDataLoaderIter) -> None:
+        self._iterator = iterator
+
+    def __iter__(self) -> Iterator:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._iterator)
+
+    def __len__(self) -> int:
+        return len(self._iterator)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
 
 
 class Worker:
@@ -106,6 +167,7 @@ class Worker:
         self.has_more = True  # False when its stream has ended
         self.asked: deque = deque()  # requests not sent yet
         self.unanswered = 0
+        self.early: deque = deque()  # answers that came while something else was awaited
 
     def ask(self, index: Any) -> None:
         self.asked.append((FETCH, index))
@@ -113,19 +175,33 @@ class Worker:
 
     def take(self, timeout: float | None) -> list[bytearray]:
         """The answer to the oldest request, still packed."""
-        answer = self._talk(lambda: self.link.receive(timeout))
-        self.unanswered -= 1
+        answer = self.early.popleft() if self.early else self._receive(timeout)
         self._send()
         return answer
+
+    def describe(self, timeout: float | None) -> tuple | None:
+        """The states of its generators, as of all that it was asked for until now."""
+        while self.unanswered:
+            self.early.append(self._receive(timeout))
+        self._talk(lambda: self.link.send(pack((DESCRIBE, None))))
+        drawn = unpack(self._talk(lambda: self.link.receive(timeout)))[1]
+        self._send()
+        return drawn
 
     def restart(self, timeout: float | None) -> None:
         """Drops all requests, so that the next one begins a new pass."""
         self.asked.clear()
+        self.early.clear()
         self._talk(lambda: self.link.send(pack((RESTART, None))))
         while unpack(self._talk(lambda: self.link.receive(timeout)))[0] != RESTARTED:
             pass
         self.unanswered = 0
         self.has_more = True
+
+    def _receive(self, timeout: float | None) -> list[bytearray]:
+        answer = self._talk(lambda: self.link.receive(timeout))
+        self.unanswered -= 1
+        return answer
 
     def _send(self) -> None:
         while self.asked and self.unanswered < self.slots:
@@ -156,6 +232,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._workers: list[Worker] = []
         # Not __del__: this also runs when Python exits, while processes can still be joined.
         self._shut_down = weakref.finalize(self, shut_down, self._workers, os.getpid())
+        threads.controller()  # looked up here, so that forked workers need not
         for worker_id in range(self._num_workers):
             self._workers.append(self._hire(loader, worker_id))
         self._reset(loader, first_iter=True)
@@ -163,6 +240,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _hire(self, loader: Any, worker_id: int) -> Worker:
         context = loader.multiprocessing_context or multiprocessing
         slots = min(self._prefetch_factor, WINDOW)
+        states = self._saved_states(loader, worker_id)
         here, there = socket.socketpair()
         job = (
             Link(there, slots),
@@ -171,6 +249,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             loader.worker_init_fn,
             worker_id,
             self._num_workers,
+            states,
         )
         process = context.Process(target=work, args=job, daemon=True)
         try:
@@ -189,6 +268,16 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             there.close()
         return Worker(process, Link(here, slots), slots)
 
+    def _saved_states(self, loader: Any, worker_id: int) -> dict[str, Any] | None:
+        """The states with which a worker's generators began the pass that is resumed."""
+        states = loader._resumed and loader._resumed["workers"]
+        if not states:
+            return None
+        if len(states) != self._num_workers:
+            rule = "the workers of the saved pass drew random numbers, so there must be equally many"
+            raise error(ValueError, "load_state_dict", rule, saved=len(states), num_workers=self._num_workers)
+        return states[worker_id]
+
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begins a pass."""
         self._start(loader)
@@ -197,7 +286,43 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         if not first_iter:
             for worker in self._workers:
                 self._in_time(worker.restart)
+        if loader._resumed is None:
+            self._ask_ahead()
+        else:
+            self._go_to(loader._resumed)
+
+    def _go_to(self, position: dict[str, Any]) -> None:
+        """Workers read again only what their random numbers, or a stream, make them read again."""
+        count = position["batches"]
+        read_again = position["reread"] or self._recipe.kind == _DatasetKind.Iterable
+        if not read_again:
+            skip_indices(self._sampler_iter, count)
+            for _ in range(count % self._num_workers):
+                next(self._order)
         self._ask_ahead()
+        if read_again:
+            self._read_again(count)
+        self._num_yielded = count
+
+    def _position(self) -> dict[str, Any]:
+        if not self._in_order:
+            rule = "with in_order=False it is not known which batches have been given out"
+            raise error(RuntimeError, "state_dict", rule, fix="leave out in_order=False")
+        position = super()._position()
+        if not self._shut_down.alive:  # the pass is over, but someone still holds it
+            return position
+        drawn = self._drawn()
+        began = [began for began, _ in drawn]
+        changed = any(one and not same_states(one, now) for one, now in drawn)
+        return position | {"workers": began if any(began) else None, "reread": changed}
+
+    def _position_between(self) -> dict[str, Any]:
+        """The next pass will be read by the same workers, from where they are now."""
+        states = [now for _, now in self._drawn()]
+        return {"seed": self._base_seed, "workers": states if any(states) else None}
+
+    def _drawn(self) -> list[tuple]:
+        return [self._in_time(worker.describe) or (None, None) for worker in self._workers]
 
     def _ask_ahead(self) -> None:
         """Draws indices from the sampler until every worker has its share of requests."""

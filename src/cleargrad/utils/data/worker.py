@@ -16,12 +16,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from cleargrad.random import manual_seed
+from cleargrad.threads import set_num_threads
 from cleargrad.utils.data.fetch import Recipe, _DatasetKind
+from cleargrad.utils.data.position import draw_worker_states, put_worker_states, same_states
 from cleargrad.utils.data.transport import Link, pack, unpack
 
 # What the main process asks for, and what a worker answers.
-FETCH, RESTART = "fetch", "restart"
-BATCH, FAILED, ENDED, RESTARTED = "batch", "failed", "ended", "restarted"
+FETCH, RESTART, DESCRIBE = "fetch", "restart", "describe"
+BATCH, FAILED, ENDED, RESTARTED, DRAWN = "batch", "failed", "ended", "restarted", "drawn"
 
 SECONDS_BETWEEN_LOOKS = 2.0
 
@@ -82,13 +84,15 @@ def work(
     init_fn: Callable[[int], Any] | None,
     worker_id: int,
     num_workers: int,
+    states: dict[str, Any] | None = None,
 ) -> None:
     """The life of a worker process."""
     global _worker_info
     try:
+        set_num_threads(1)  # the processes are the parallelism
         seed_all(base_seed, worker_id)
         _worker_info = WorkerInfo(worker_id, num_workers, base_seed + worker_id, recipe.dataset)
-        serve(link, recipe, init_fn, worker_id)
+        serve(link, recipe, Numbers(init_fn, worker_id, states), worker_id)
     except (KeyboardInterrupt, EOFError, ConnectionError):
         pass  # The main process is interrupted as well, or has cut the line.
 
@@ -101,7 +105,42 @@ def seed_all(base_seed: int, worker_id: int) -> None:
     np.random.seed(np.random.SeedSequence(entropy).generate_state(4))
 
 
-def serve(link: Link, recipe: Recipe, init_fn: Callable[[int], Any] | None, worker_id: int) -> None:
+class Numbers:
+    """The random numbers of a worker: where they began, where a pass began, and where they are now."""
+
+    def __init__(
+        self, init_fn: Callable[[int], Any] | None, worker_id: int, states: dict[str, Any] | None
+    ) -> None:
+        self.init_fn = init_fn
+        self.worker_id = worker_id
+        self.saved = states
+        self.first: dict[str, Any] | None = None
+        self.began: dict[str, Any] | None = None
+
+    def begin(self) -> None:
+        """Calls the user's function, which may seed generators; a saved state comes behind that."""
+        if self.first is not None:
+            return
+        if self.init_fn is not None:
+            self.init_fn(self.worker_id)
+        self.first = self.began = draw_worker_states()
+        if self.saved is not None:
+            put_worker_states(self.saved)
+            self.began = self.saved
+
+    def restart(self) -> None:
+        if self.first is not None:
+            self.began = draw_worker_states()
+
+    def describe(self) -> tuple | None:
+        """States when the pass began and now; None if nothing was ever drawn."""
+        now = draw_worker_states()
+        if self.first is None or same_states(self.first, now):
+            return None
+        return self.began, now
+
+
+def serve(link: Link, recipe: Recipe, numbers: Numbers, worker_id: int) -> None:
     """Answers requests until the main process hangs up."""
     where = f"in DataLoader worker process {worker_id}"
     parent = os.getppid()
@@ -115,13 +154,14 @@ def serve(link: Link, recipe: Recipe, init_fn: Callable[[int], Any] | None, work
             continue
         if request == RESTART:
             fetch = None
+            numbers.restart()
             link.send(pack((RESTARTED, None)))
             continue
+        if request == DESCRIBE:
+            link.send(pack((DRAWN, numbers.describe())))
+            continue
         try:
-            if init_fn is not None:
-                # Called for the first request, so that what it raises has someone to go to.
-                init_fn(worker_id)
-                init_fn = None
+            numbers.begin()  # here, so that what the user's function raises has someone to go to
             if fetch is None:
                 fetch = recipe.fetcher()
             answer = pack((BATCH, fetch(index)))

@@ -1,0 +1,106 @@
+"""What the benchmarks share: two libraries take turns, and the report says where and how it was measured.
+
+The machine is shared, so only ratios of values that were measured in turns mean something. Nothing large is
+imported here: the peak memory of a process counts what its parent held when it was started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+LIBRARIES = ("torch", "cleargrad")
+REDUCERS = {"least": min, "most": max, "median": lambda values: sorted(values)[len(values) // 2]}
+
+
+def arguments(doc: str, rounds: int) -> argparse.ArgumentParser:
+    """The options that every benchmark takes."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", help="write the figures here as well")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    return parser
+
+
+def seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def take_turns(measures: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Each library's values, one of each library per round; who goes first changes."""
+    values: dict[str, list[float]] = {library: [] for library in measures}
+    for turn in range(rounds):
+        for library in sorted(measures, reverse=turn % 2 == 1):
+            values[library].append(measures[library]())
+    return values
+
+
+def compare(values: dict[str, list[float]], how: str = "least", digits: int = 4) -> dict[str, float]:
+    """A row of the report: one value of each library, and ours divided by PyTorch's."""
+    row = {library: REDUCERS[how](values[library]) for library in LIBRARIES}
+    ratio = row["cleargrad"] / row["torch"] if row["torch"] else float("nan")
+    return {**{library: round(value, digits) for library, value in row.items()}, "ratio": round(ratio, 3)}
+
+
+def fresh(*words: str) -> Any:
+    """What a fresh Python prints as the last line, in JSON; the words are its command line."""
+    output = subprocess.run([sys.executable, *words], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(output.splitlines()[-1])
+
+
+def resident(which: str = "VmRSS") -> float:
+    """Megabytes of this process in memory: VmRSS now, VmHWM at most since the start or the last `forget_peak`."""
+    with open("/proc/self/status") as file:
+        return int(re.findall(rf"{which}:\s+(\d+)", file.read())[0]) / 1024
+
+
+def forget_peak() -> None:
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+def table(
+    title: str, rows: dict[str, dict[str, float]], columns: tuple[str, ...] = (*LIBRARIES, "ratio")
+) -> None:
+    width = max(map(len, [title, *rows]))
+    print(f"{title:{width}}" + "".join(f"{column:>12}" for column in columns))
+    for name, row in rows.items():
+        print(f"{name:{width}}" + "".join(f"{readable(row[column]):>12}" for column in columns))
+
+
+def readable(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def report(path: str | None, **results: Any) -> None:
+    """Writes results as JSON, with machine, commit and command."""
+    if path is None:
+        return
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout
+    facts = {
+        "command": " ".join(["python", *sys.argv]),
+        "commit": commit.strip(),
+        "machine": f"{processor()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "torch": version("torch"),
+    }
+    with open(path, "w") as file:
+        json.dump({**facts, **results}, file, indent=2)
+        file.write("\n")
+
+
+def processor() -> str:
+    with open("/proc/cpuinfo") as file:
+        names = re.findall(r"model name\s*: (.*)", file.read())
+    return names[0] if names else platform.machine()

@@ -1,0 +1,369 @@
+"""Joins statements into nests: loops that keep what they compute in registers.
+
+A nest runs over `rows` (shared among threads) and, inside a row, over `cols`. Its members are stores and reductions of
+whole rows; what one member makes another one takes without a way through memory, if both mean the same place. A
+statement joins the nest of what it reads, or one that reads the same memory. Reductions over leading dimensions form
+nests of their own kind (`columns`). Read next: codegen/loop_nest.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from cleargrad.compile.lazy import Buffer, Formulas, Lazy, Load, Map, Number, contiguous
+from cleargrad.compile.statements import Plan, Reduce, Statement, Store
+
+MEMBERS = 24  # a nest takes no more statements than this
+WORK = 400  # and no more work per element
+
+
+class Ref:
+    """What another member of the nest has computed at this place."""
+
+    __slots__ = ("dtype", "index", "member", "shape", "weight")
+
+    def __init__(self, member: Member, shape: tuple) -> None:
+        self.member, self.shape, self.dtype, self.weight = member, shape, member.place.dtype, 0
+
+    def __repr__(self) -> str:
+        return f"@{self.member.place.buffer}"
+
+
+@dataclass(eq=False)
+class Member:
+    """A statement in the space of its nest: `place` and `formula` have a dimension for each of its loops."""
+
+    place: Load
+    formula: Lazy
+    reduce: Reduce | None = None  # the rule, for reductions
+    kept: bool = True  # whether the result must reach memory
+
+
+@dataclass(eq=False)
+class Nest:
+    """Loops over rows and cols, and what they compute, in order."""
+
+    rows: tuple[int, ...]
+    cols: tuple[int, ...]
+    members: list[Member] = field(default_factory=list)
+    columns: bool = False  # reductions over rows, for each of cols; `outer` leading rows are kept
+    outer: int = 0
+
+    @property
+    def space(self) -> tuple[int, ...]:
+        return self.rows + self.cols
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return tuple(member.place.buffer for member in self.members)
+
+    @property
+    def work(self) -> int:
+        return sum(1 + weight_of(member.formula) for member in self.members)
+
+
+def weight_of(lazy: Lazy) -> int:
+    return 0 if isinstance(lazy, Number) else lazy.weight
+
+
+def loads_of(lazy: Lazy, seen: set[int] | None = None) -> Iterator[Load]:
+    """Every load in a formula, once."""
+    seen = set() if seen is None else seen
+    if isinstance(lazy, Number) or id(lazy) in seen:
+        return
+    seen.add(id(lazy))
+    if isinstance(lazy, Load):
+        yield lazy
+        for place, *_ in lazy.index:
+            yield from loads_of(place, seen)
+    elif isinstance(lazy, Map):
+        for operand in lazy.operands:
+            yield from loads_of(operand, seen)
+
+
+class Fuser:
+    """Puts statements, in order, into nests; what cannot be in one stays as it is."""
+
+    def __init__(self, plan: Plan, formulas: Formulas) -> None:
+        self.plan, self.formulas = plan, formulas
+        self.entries: list[Nest | Statement] = []
+        self.writer: dict[Buffer, int] = {}  # the last entry that writes a buffer
+        self.readers: dict[Buffer, list[int]] = {}
+        self.refs: dict[int, Ref] = {}  # by the id of their member, so that equal formulas stay one object
+
+    def fuse(self) -> list[Any]:
+        for statement in self.plan.statements:
+            self.place(statement)
+        self.drop_unread()
+        return self.entries
+
+    def place(self, statement: Statement) -> None:
+        loads = [load for formula in statement.formulas for load in loads_of(formula)]
+        earliest = max((self.writer.get(load.buffer, -1) for load in loads), default=-1)
+        position = self.join(statement, loads, earliest)
+        if position is None:
+            position = len(self.entries)
+            self.entries.append(self.start(statement))
+        for buffer in statement.writes:
+            self.writer[buffer] = max(position, self.writer.get(buffer, -1))
+        for load in loads:
+            readers = self.readers.setdefault(load.buffer, [])
+            if not readers or readers[-1] != position:
+                readers.append(position)
+
+    def join(self, statement: Statement, loads: list[Load], earliest: int) -> int | None:
+        """The entry that takes a statement in: that of its latest operand, or one with an operand in common."""
+        if not isinstance(statement, (Store, Reduce)):
+            return None
+        alike = {reader for load in loads for reader in self.readers.get(load.buffer, [])[-2:]}
+        for position in sorted({earliest, *alike} - {-1}, reverse=True):
+            nest = self.entries[position]
+            if position >= earliest and isinstance(nest, Nest) and self.joined(nest, statement):
+                return position
+        return None
+
+    def start(self, statement: Statement) -> Nest | Statement:
+        """A nest for a statement alone."""
+        if isinstance(statement, Store):
+            nest = Nest(*self.space_of(statement))
+        elif isinstance(statement, Reduce):
+            if by_columns(statement):
+                nest = self.columns(statement)
+                if nest is not None:
+                    return nest
+            nest = self.reduce_space(statement)
+        else:
+            return statement
+        assert self.joined(nest, statement), statement
+        return nest
+
+    # Spaces ------------------------------------------------------------------------------------------------
+
+    def space_of(self, statement: Store) -> tuple[tuple, tuple]:
+        """The loops for a store alone: as few as its strides allow, the last one inside."""
+        loads = [statement.place, *loads_of(statement.formula)]
+        shape = merge(statement.place.shape, [load.strides for load in loads])
+        return (shape[:-1], shape[-1:]) if shape else ((), ())
+
+    def split(self, statement: Reduce) -> tuple[tuple, tuple]:
+        kept = tuple(n for axis, n in enumerate(statement.shape) if axis not in statement.dims)
+        return kept, tuple(statement.shape[axis] for axis in statement.dims)
+
+    def turned(self, statement: Reduce) -> Lazy:
+        """The formula of a reduction with the reduced dimensions last."""
+        axes = [axis for axis in range(len(statement.shape)) if axis not in statement.dims]
+        order = (*axes, *statement.dims)
+        shape = tuple(statement.shape[axis] for axis in order)
+        if isinstance(statement.formula, Number):
+            return statement.formula
+        turned = self.formulas.view(statement.formula, lambda array: array.transpose(order), shape)
+        assert turned is not None
+        return turned
+
+    def columns(self, statement: Reduce) -> Nest | None:
+        """A nest for a reduction whose last dimension is kept: rows are reduced, cols are kept side by side."""
+        first, last = min(statement.dims), max(statement.dims)
+        outer, rows, cols = statement.shape[:first], statement.shape[first : last + 1], statement.shape[last + 1 :]
+        loads = list(loads_of(statement.formula))
+        sizes = (len(outer), len(outer) + len(rows))
+        outer = merge(outer, [load.strides[: sizes[0]] for load in loads] + [contiguous(outer)])
+        rows = merge(rows, [load.strides[sizes[0] : sizes[1]] for load in loads])
+        cols = merge(cols, [load.strides[sizes[1] :] for load in loads] + [contiguous(cols)])
+        nest = Nest(outer + rows, cols, columns=True, outer=len(outer))
+        return nest if len(cols) == 1 and self.joined(nest, statement) else None
+
+    # Joining -----------------------------------------------------------------------------------------------
+
+    def joined(self, nest: Nest, statement: Store | Reduce) -> bool:
+        """Whether a nest took a statement in, perhaps by changing its loops."""
+        if len(nest.members) >= MEMBERS or nest.work + weight_of(statement.formula) > WORK and nest.members:
+            return False
+        if nest.columns:
+            return self.joined_columns(nest, statement)
+        if isinstance(statement, Reduce) and by_columns(statement) and nest.members:
+            return False
+        alone = any(member.reduce for member in nest.members)  # one thread takes a row, also if it is the only one
+        member = self.fitted(nest.rows, nest.cols, statement, alone)
+        if member is not None and self.linked(nest, member):
+            nest.members.append(member)
+            return True
+        return self.respaced(nest, statement)
+
+    def joined_columns(self, nest: Nest, statement: Store | Reduce) -> bool:
+        if not isinstance(statement, Reduce) or not by_columns(statement):
+            return False
+        first, last = min(statement.dims), max(statement.dims)
+        shape = statement.shape
+        sizes = (prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :]))
+        if sizes != (prod(nest.rows[: nest.outer]), prod(nest.rows[nest.outer :]), prod(nest.cols)):
+            return False
+        formula = self.formulas.reshape(statement.formula, nest.space)
+        place = self.formulas.reshape(statement.place, nest.rows[: nest.outer] + nest.cols)
+        if formula is None or place is None:
+            return False
+        member = Member(place, formula, statement)
+        if any(load.buffer in nest.writes for load in loads_of(formula)):
+            return False
+        nest.members.append(member)
+        return True
+
+    def fitted(self, rows: tuple, cols: tuple, statement: Store | Reduce, alone: bool = False) -> Member | None:
+        """The statement in a space of rows and cols; None if it does not fit."""
+        formulas, size = self.formulas, prod(rows) * prod(cols)
+        if isinstance(statement, Reduce):
+            kept, reduced = self.split(statement)
+            if prod(kept) != prod(rows) or prod(reduced) != prod(cols) or not statement.dims:
+                return None
+            formula = formulas.reshape(self.turned(statement), rows + cols)
+            place = formulas.reshape(statement.place, rows + (1,) * len(cols))
+        else:
+            shape = statement.place.shape
+            if prod(shape) == size:
+                formula = formulas.reshape(statement.formula, rows + cols)
+                place = formulas.reshape(statement.place, rows + cols)
+            elif prod(shape) == prod(rows) and (rows or alone):
+                thin = rows + (1,) * len(cols)
+                formula = formulas.reshape(statement.formula, thin)
+                place = formulas.reshape(statement.place, thin)
+            else:
+                return None
+        if formula is None or place is None:
+            return None
+        formula = formulas.expand(formula, rows + cols)
+        return Member(formulas.expand(place, rows + cols), formula, statement if isinstance(statement, Reduce) else None)
+
+    def linked(self, nest: Nest, member: Member) -> bool:
+        """Whether everything the member reads of the nest is what the nest has at hand at that moment."""
+        made: dict[Buffer, list[Member]] = {}
+        for other in nest.members:
+            made.setdefault(other.place.buffer, []).append(other)
+
+        def change(load: Load) -> Any:
+            if load.buffer not in made:
+                return load
+            makers = made[load.buffer]
+            place = makers[0].place
+            same = (load.strides, load.offset, load.index) == (place.strides, place.offset, place.index)
+            return self.ref(makers[0], load.shape) if len(makers) == 1 and same else None
+
+        formula = self.formulas.each(with_index(self, change), member.formula, nest.space, {})
+        if formula is None:
+            return False
+        member.formula = formula
+        return True
+
+    def ref(self, member: Member, shape: tuple) -> Ref:
+        if id(member) not in self.refs:
+            self.refs[id(member)] = Ref(member, shape)
+        return self.refs[id(member)]
+
+    def respaced(self, nest: Nest, statement: Store | Reduce) -> bool:
+        """Tries the statement's own loops for the whole nest, when the nest has only stores so far."""
+        if not nest.members or any(member.reduce for member in nest.members) or nest.columns:
+            return False
+        trial = Nest(*self.space_of(statement)) if isinstance(statement, Store) else self.reduce_space(statement)
+        if prod(trial.space) != prod(nest.space):
+            return False
+        for member in nest.members:
+            place = self.formulas.reshape(member.place, trial.space)
+            formula = self.unlinked(member.formula)
+            formula = self.formulas.reshape(formula, trial.space)
+            if place is None or formula is None:
+                return False
+            moved = Member(place, formula, None)
+            if not self.linked(trial, moved):
+                return False
+            trial.members.append(moved)
+        member = self.fitted(trial.rows, trial.cols, statement)
+        if member is None or not self.linked(trial, member):
+            return False
+        nest.rows, nest.cols, nest.members = trial.rows, trial.cols, [*trial.members, member]
+        return True
+
+    def reduce_space(self, statement: Reduce) -> Nest:
+        kept, reduced = self.split(statement)
+        strides = [load.strides for load in loads_of(self.turned(statement))]
+        rows = merge(kept, [steps[: len(kept)] for steps in strides] + [contiguous(kept)])
+        return Nest(rows, merge(reduced, [steps[len(kept) :] for steps in strides]))
+
+    def unlinked(self, formula: Lazy, done: dict | None = None) -> Lazy:
+        """A formula with its references to other members as loads again."""
+        done = {} if done is None else done
+        if isinstance(formula, Number):
+            return formula
+        if id(formula) in done:
+            return done[id(formula)]
+        if isinstance(formula, Ref):
+            new: Lazy = formula.member.place
+        elif isinstance(formula, Load):
+            index = tuple((self.unlinked(place, done), *rest) for place, *rest in formula.index)
+            new = self.formulas.load(formula.buffer, formula.shape, formula.strides, formula.offset, index)
+        else:
+            operands = tuple(self.unlinked(x, done) for x in formula.operands)
+            new = self.formulas.map(formula.tree, operands, formula.working, formula.dtype, formula.shape)
+        done[id(formula)] = new
+        return new
+
+    # Afterwards --------------------------------------------------------------------------------------------
+
+    def drop_unread(self) -> None:
+        """What only its own nest reads need not reach memory."""
+        wanted = {*self.plan.outputs, *(buffer for _, buffer in self.plan.writes)}
+        for entry in self.entries:
+            if isinstance(entry, Nest):
+                for member in entry.members:
+                    wanted.update(load.buffer for load in loads_of(member.formula))
+                    wanted.update(load.buffer for place, *_ in member.place.index for load in loads_of(place))
+            else:
+                wanted.update(load.buffer for formula in entry.formulas for load in loads_of(formula))
+        for entry in self.entries:
+            if isinstance(entry, Nest):
+                for member in entry.members:
+                    member.kept = member.place.buffer in wanted
+
+
+def with_index(fuser: Fuser, change: Callable[[Load], Any]) -> Callable[[Load], Any]:
+    """The change, made also to the formulas that name a load's places."""
+
+    def both(load: Load) -> Any:
+        if not load.index:
+            return change(load)
+        places = [(fuser.formulas.each(both, place, place.shape, {}), *rest) for place, *rest in load.index]
+        if any(place is None for place, *_ in places):
+            return None
+        new = change(load)
+        if not isinstance(new, Load):
+            return None
+        return fuser.formulas.load(load.buffer, load.shape, load.strides, load.offset, tuple(places))
+
+    return both
+
+
+def by_columns(statement: Reduce) -> bool:
+    """Whether the last dimension stays, and the reduced ones are neighbours: sums over rows."""
+    dims, shape = statement.dims, statement.shape
+    if not dims or max(dims) == len(shape) - 1 or prod(shape[max(dims) + 1 :]) == 1:
+        return False
+    return dims == tuple(range(min(dims), max(dims) + 1))
+
+
+def merge(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape with neighbouring dimensions joined wherever every stride goes on evenly."""
+    extents: list[int] = []
+    lasts: list[int] = []  # the axis whose stride a joined dimension has
+    for axis, extent in enumerate(shape):
+        if extent == 1:
+            continue
+        last = lasts[-1] if lasts else None
+        if last is not None and all(step[last] == step[axis] * extent for step in strides):
+            extents[-1] *= extent
+            lasts[-1] = axis
+        else:
+            extents.append(extent)
+            lasts.append(axis)
+    return tuple(extents)
+
+

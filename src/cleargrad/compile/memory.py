@@ -1,0 +1,106 @@
+"""Where buffers lie: one block of memory for all that is needed only within a step, planned by lifetimes.
+
+Buffers whose lifetimes do not meet share memory. A buffer that is to become the new content of an outside tensor lies
+in that tensor's own memory, if nobody needs the old content any more. Read next: compile/program.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from cleargrad.compile.fuse import Nest, loads_of
+from cleargrad.compile.lazy import Buffer, Load
+from cleargrad.compile.statements import Plan, plain
+
+ALIGN = 64
+
+
+def reads_of(entry: Any) -> list[Load]:
+    """What an entry reads from memory."""
+    if not isinstance(entry, Nest):
+        return [load for formula in entry.formulas for load in loads_of(formula)]
+    loads = [load for member in entry.members for load in loads_of(member.formula)]
+    return loads + [load for m in entry.members for place, *_ in m.place.index for load in loads_of(place)]
+
+
+def writes_of(entry: Any) -> list[Buffer]:
+    """What an entry leaves in memory."""
+    if isinstance(entry, Nest):
+        return [member.place.buffer for member in entry.members if member.kept]
+    return list(entry.writes)
+
+
+def lifetimes(entries: list[Any]) -> dict[Buffer, tuple[int, int]]:
+    """The first and last entry that touches each inside buffer."""
+    spans: dict[Buffer, tuple[int, int]] = {}
+    for position, entry in enumerate(entries):
+        for buffer in [*writes_of(entry), *(load.buffer for load in reads_of(entry))]:
+            if buffer.role == "inside":
+                spans[buffer] = (spans.get(buffer, (position, 0))[0], position)
+    return spans
+
+
+def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tuple[dict[Buffer, int], int]:
+    """Offsets of buffers in one block, and its size; largest first, each at the lowest place that is free."""
+    apart = set(apart)
+    chosen: list[tuple[int, int, int, int]] = []  # first, last, offset, end
+    offsets: dict[Buffer, int] = {}
+    total = 0
+    for buffer in sorted(spans.keys() - apart, key=lambda b: (-b.size * b.dtype.itemsize, b.number)):
+        first, last = spans[buffer]
+        size = -(-max(buffer.size * buffer.dtype.itemsize, 1) // ALIGN) * ALIGN
+        offset = 0
+        meeting = sorted((low, high) for f, l, low, high in chosen if f <= last and first <= l)
+        for low, high in meeting:
+            if offset + size <= low:
+                break
+            offset = max(offset, high)
+        chosen.append((first, last, offset, offset + size))
+        offsets[buffer] = offset
+        total = max(total, offset + size)
+    return offsets, total
+
+
+def in_place(plan: Plan, entries: list[Any], overlapping) -> dict[Buffer, Any]:
+    """Which buffers may lie in the memory of the outside tensor they are to become."""
+    taken: dict[Buffer, Any] = {}
+    outputs = set(plan.outputs)
+    writers: dict[Buffer, list[int]] = {}
+    for position, entry in enumerate(entries):
+        for buffer in writes_of(entry):
+            writers.setdefault(buffer, []).append(position)
+    for tensor, buffer in plan.writes:
+        if buffer in taken or buffer in outputs or len(writers.get(buffer, ())) != 1:
+            continue
+        data = tensor._data
+        if buffer.role != "inside" or data.dtype != buffer.dtype or not data.flags.c_contiguous:
+            continue
+        (position,) = writers[buffer]
+        entry = entries[position]
+        if not isinstance(entry, Nest) or entry.columns:
+            continue
+        (member,) = [m for m in entry.members if m.place.buffer is buffer and m.kept]
+        old = {outside for outside, other in plan.outside if overlapping(other._data, data)}
+        late = any(load.buffer in old for later in entries[position + 1 :] for load in reads_of(later))
+        if late or not all(same_place(load, member.place) for load in reads_of(entry) if load.buffer in old):
+            continue
+        taken[buffer] = tensor
+    return taken
+
+
+def same_place(load: Load, place: Load) -> bool:
+    """Whether a load reads just the elements that are written at the same point of the loops."""
+    return (load.strides, load.offset, load.index) == (place.strides, place.offset, ()) and plain_memory(load)
+
+
+def plain_memory(load: Load) -> bool:
+    buffer = load.buffer
+    whole = Load(buffer, buffer.shape, buffer.strides, 0, ())
+    return plain(whole)
+
+
+def overlapping(one: np.ndarray, other: np.ndarray) -> bool:
+    return one is other or np.may_share_memory(one, other)

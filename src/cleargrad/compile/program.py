@@ -1,0 +1,242 @@
+"""A program: records of kernels over one block of memory, run by one native call (or a few, around host calls).
+
+`Program(graph)` compiles a recorded graph; `run` binds inputs and outside tensors by reference, runs, and gives back
+the outputs. What outside tensors become is in their memory afterwards. Read next: compile/capture.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cleargrad.codegen.jit import Kernel, addresses
+from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
+from cleargrad.compile import memory
+from cleargrad.compile.fuse import Fuser, Nest
+from cleargrad.compile.lazy import Buffer, Load, Number
+from cleargrad.compile.loops import Emitter, structure, units
+from cleargrad.compile.statements import Builder, Host, Product
+from cleargrad.core.tensor import as_array
+from cleargrad.ops.record import Graph
+
+SMALL = 16_384  # elements times work: below, one thread is quicker than two
+kernels: dict[str, Kernel] = {}  # by structure, for all programs
+
+
+class Program:
+    """A compiled graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        builder = Builder(graph)
+        self.plan = builder.build()
+        self.entries = Fuser(self.plan, builder.formulas).fuse()
+        self.lay_out()
+        self.write_records()
+
+    # Building ----------------------------------------------------------------------------------------------
+
+    def lay_out(self) -> None:
+        """Decides where every buffer lies."""
+        plan = self.plan
+        self.replaced = memory.in_place(plan, self.entries, memory.overlapping)
+        self.copied = [(tensor, buffer) for tensor, buffer in plan.writes if buffer not in self.replaced]
+        self.copied = [(t, b) for t, b in plan.writes if self.replaced.get(b) is not t]
+        outputs = list(dict.fromkeys(plan.outputs))
+        spans = memory.lifetimes(self.entries)
+        for _, buffer in self.copied:
+            if buffer in spans:
+                spans[buffer] = (spans[buffer][0], len(self.entries))
+        self.offsets, size = memory.arena(spans, [*outputs, *self.replaced])
+        self.arena = np.empty(size + memory.ALIGN, np.uint8)
+        self.base = address(self.arena) + -address(self.arena) % memory.ALIGN
+        self.external: dict[Buffer, list[int]] = {}  # buffers that are bound at every call -> words to patch
+        self.outputs = outputs
+
+    def place_of(self, buffer: Buffer) -> int | None:
+        """The address of a buffer that never moves; None for those bound at every call."""
+        return self.base + self.offsets[buffer] if buffer in self.offsets else None
+
+    def write_records(self) -> None:
+        self.segments: list[Any] = []  # ("native", first, count) or a Host
+        words: list[int] = []
+        records: list[list[int]] = []
+        patches: dict[Buffer, list[tuple[int, int]]] = {}
+        chosen: list[Kernel] = []
+        self.error = np.zeros(1, np.int64)
+        since: list[Any] = []  # entries since the last barrier
+        begin = 0
+        for entry in self.entries:
+            if not isinstance(entry, Nest):
+                if len(records) > begin:
+                    self.segments.append((begin, len(records) - begin))
+                self.segments.append(entry)
+                begin, since = len(records), []
+                continue
+            count = units(entry)
+            if count == 0:
+                continue
+            arguments = structure(entry)
+            kernel = kernels.get(arguments.key)
+            if kernel is None:
+                kernel = kernels[arguments.key] = Emitter(entry, arguments).kernel()
+            chosen.append(kernel)
+            start = len(words)
+            for word in arguments.words:
+                words.append(self.word(word, len(words), patches))
+            flags = WAIT if self.conflicts(entry, since) else 0
+            if flags:
+                since = []
+            since.append(entry)
+            if count == 1 or prod(entry.space) * entry.work < SMALL:
+                flags |= ALONE
+            records.append([len(chosen) - 1, start, count, flags])
+        if len(records) > begin:
+            self.segments.append((begin, len(records) - begin))
+        self.finish_records(words, records, chosen)
+        self.patches = {
+            buffer: (np.array([at for at, _ in found]), np.array([shift for _, shift in found]))
+            for buffer, found in patches.items()
+        }
+
+    def finish_records(self, words: list[int], records: list[list[int]], chosen: list[Kernel]) -> None:
+        """Puts addresses into the records."""
+        self.words = np.array(words, np.int64)
+        found = addresses(chosen)
+        base = address(self.words)
+        rows = [[found[k], base + 8 * start, count, flags] for k, start, count, flags in records]
+        self.records = np.array(rows, np.int64).reshape(-1, RECORD)
+        self.records_at = address(self.records)
+        self.threads = [
+            2 if any(not flags & ALONE for *_, flags in rows[begin : begin + count]) else 1
+            for begin, count in [s for s in self.segments if isinstance(s, tuple)]
+        ]
+
+    def word(self, word: Any, position: int, patches: dict) -> int:
+        """An argument as an integer; addresses that are bound later are noted."""
+        if not isinstance(word, tuple):
+            return int(word)
+        kind, load = word
+        if kind == "error":
+            return address(self.error)
+        shift = load.offset * load.dtype.itemsize
+        place = self.place_of(load.buffer)
+        if place is None:
+            patches.setdefault(load.buffer, []).append((position, shift))
+            return 0
+        return place + shift
+
+    def conflicts(self, entry: Any, since: list[Any]) -> bool:
+        """Whether an entry touches memory that unfinished ones write, or writes what they touch."""
+        reads = [self.range(load.buffer) for load in memory.reads_of(entry)]
+        writes = [self.range(buffer) for buffer in memory.writes_of(entry)]
+        for other in since:
+            others = [self.range(buffer) for buffer in memory.writes_of(other)]
+            if any(meets(a, b) for a in others for b in (*reads, *writes)):
+                return True
+            if any(meets(self.range(load.buffer), b) for load in memory.reads_of(other) for b in writes):
+                return True
+        return False
+
+    def range(self, buffer: Buffer) -> tuple[Any, int, int]:
+        """The memory of a buffer: what it is a part of, and from where to where."""
+        if buffer in self.offsets:
+            start = self.offsets[buffer]
+            return ("arena", start, start + max(buffer.size, 1) * buffer.dtype.itemsize)
+        if buffer in self.replaced:
+            return (id(self.replaced[buffer]._data), 0, 1)
+        for outside, tensor in self.plan.outside:
+            if outside is buffer:
+                return (id(tensor._data), 0, 1)
+        return (buffer.number, 0, 1)
+
+    # Running -----------------------------------------------------------------------------------------------
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs the program; outside tensors are changed in place."""
+        arrays: dict[Buffer, np.ndarray] = {}
+        for buffer, array in zip(self.plan.inputs, inputs, strict=True):
+            arrays[buffer] = array
+        for buffer, tensor in self.plan.outside:
+            arrays[buffer] = tensor._data
+        for buffer, array in self.plan.constants:
+            arrays[buffer] = array
+        for buffer in self.outputs:
+            arrays[buffer] = np.empty(buffer.shape, buffer.dtype)
+        for buffer, tensor in self.replaced.items():
+            arrays[buffer] = tensor._data
+        for buffer, (positions, shifts) in self.patches.items():
+            self.words[positions] = address(arrays[buffer]) + shifts
+        self.arrays = arrays
+        threads = iter(self.threads)
+        for segment in self.segments:
+            if isinstance(segment, tuple):
+                begin, count = segment
+                team().run(self.records_at + begin * RECORD * 8, count, next(threads))
+            elif isinstance(segment, Product):
+                np.matmul(self.view(segment.left), self.view(segment.right), out=self.view(segment.place))
+            else:
+                self.call(segment)
+        for tensor, buffer in self.copied:
+            np.copyto(tensor._data, self.array(buffer))
+        if self.error[0]:
+            self.error[0] = 0
+            raise IndexError("an index was out of range in a compiled program")
+        return [arrays[buffer] for buffer in self.plan.outputs]
+
+    def call(self, host: Host) -> None:
+        operands = []
+        for operand, given in zip(host.operands, host.call.operands, strict=True):
+            if isinstance(operand, Load):
+                operands.append(self.view(operand))
+            elif isinstance(operand, Number):
+                operands.append(np.full(given.spec.shape, operand.value, operand.dtype))
+            else:
+                operands.append(operand)
+        result = host.call.op.run(*operands, **host.call.attrs)
+        results = result if isinstance(result, (list, tuple)) else [result]
+        for buffer, array in zip(host.results, results, strict=True):
+            np.copyto(self.array(buffer), as_array(array))
+
+    def array(self, buffer: Buffer) -> np.ndarray:
+        """A buffer as an array."""
+        if buffer in self.arrays:
+            return self.arrays[buffer]
+        start = self.base - address(self.arena) + self.offsets[buffer]
+        size = buffer.size * buffer.dtype.itemsize
+        return self.arena[start : start + size].view(buffer.dtype).reshape(buffer.shape)
+
+    def view(self, load: Load) -> np.ndarray:
+        """What a load reads, as an array."""
+        array = self.array(load.buffer)
+        strides = tuple(step * array.itemsize for step in load.strides)
+        flat = np.lib.stride_tricks.as_strided(array, (1,) * max(array.ndim, 1), (0,) * max(array.ndim, 1))
+        first = address(flat) + load.offset * array.itemsize
+        interface = {"shape": load.shape, "strides": strides, "typestr": "|u1", "data": (first, False), "version": 3}
+        return typed(interface, array)
+
+
+def typed(interface: dict, owner: np.ndarray) -> np.ndarray:
+    """An array at an address, which keeps the owner of the memory alive."""
+    interface["typestr"] = owner.dtype.str if owner.dtype.kind != "V" else f"|V{owner.itemsize}"
+    holder = Memory(interface, owner)
+    array = np.asarray(holder)
+    return array if array.dtype == owner.dtype else array.view(owner.dtype)
+
+
+class Memory:
+    """Memory at an address, as NumPy's array interface describes it."""
+
+    def __init__(self, interface: dict, owner: np.ndarray) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def meets(one: tuple, other: tuple) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

@@ -1,0 +1,440 @@
+"""From a recorded graph to statements: what is stored where, computed by which formula.
+
+Elementwise calls become formulas, views change formulas, and only what somebody must find in memory becomes a
+statement: a `Store`, a `Reduce`, a `Product` of matrices, or a `Host` call of an op's own kernel where the compiler
+has none. Read next: compile/fuse.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cleargrad.codegen.expr import Expr, identity, trace
+from cleargrad.codegen.llvm_reading import readable
+from cleargrad.compile.lazy import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous
+from cleargrad.core.dtype import NARROW
+from cleargrad.ops.declare import Reduction, View
+from cleargrad.ops.record import Call, Graph, Value
+
+IDENTITY = trace(lambda x: identity(x))[0]
+LARGE = 120  # a formula of more work than this is stored, so that kernels stay small
+
+F32 = np.dtype(np.float32)
+KINDS = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
+
+
+@dataclass(eq=False)
+class Store:
+    """Elements of a buffer, at `place`, become what a formula says."""
+
+    place: Load
+    formula: Lazy
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return (self.place.buffer,)
+
+    @property
+    def formulas(self) -> tuple[Lazy, ...]:
+        return (self.formula, *(place for place, *_ in self.place.index))
+
+
+@dataclass(eq=False)
+class Reduce:
+    """Elements of a buffer become joins of a formula over the dimensions `dims` of `shape`."""
+
+    place: Load  # of the kept dimensions
+    formula: Lazy
+    shape: tuple[int, ...]
+    dims: tuple[int, ...]
+    combine: Expr
+    start: float | None
+    working: np.dtype
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return (self.place.buffer,)
+
+    @property
+    def formulas(self) -> tuple[Lazy, ...]:
+        return (self.formula,)
+
+
+@dataclass(eq=False)
+class Product:
+    """A stack of matrix products: (..., M, K) times (..., K, N)."""
+
+    place: Load
+    left: Load
+    right: Load
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return (self.place.buffer,)
+
+    @property
+    def formulas(self) -> tuple[Lazy, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(eq=False)
+class Host:
+    """A call of an op's own kernel, on arrays that lie where these loads say."""
+
+    call: Call
+    operands: tuple  # Load, Number or a Python value
+    results: tuple[Buffer, ...]
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return self.results
+
+    @property
+    def formulas(self) -> tuple[Lazy, ...]:
+        return tuple(x for x in self.operands if isinstance(x, Load))
+
+
+Statement = Store | Reduce | Product | Host
+
+
+@dataclass
+class Plan:
+    """All statements in order, and where inputs come from and outputs go to."""
+
+    statements: list[Any] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    inputs: list[Buffer] = field(default_factory=list)
+    outside: list[tuple[Buffer, Any]] = field(default_factory=list)  # with their tensors
+    constants: list[tuple[Buffer, np.ndarray]] = field(default_factory=list)
+    outputs: list[Buffer] = field(default_factory=list)
+    writes: list[tuple[Any, Buffer]] = field(default_factory=list)  # outside tensors and what they become
+
+
+class Builder:
+    """Reads a graph call by call."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.formulas = Formulas()
+        self.plan = Plan()
+        self.forms: dict[int, Lazy] = {}  # by the index of a value
+        self.uses = Counter(x.index for call in graph.calls for x in call.operands if isinstance(x, Value))
+        self.asked = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
+
+    def build(self) -> Plan:
+        self.read_sources()
+        for call in self.graph.calls:
+            self.read(call)
+        finals = [self.stored(value) for value in self.graph.outputs]
+        self.plan.outputs = finals
+        self.plan.writes = [(tensor, self.stored(value)) for tensor, value in self.graph.writes]
+        return self.plan
+
+    def buffer(self, shape: tuple, dtype: np.dtype, role: str, strides: tuple | None = None) -> Buffer:
+        made = Buffer(
+            len(self.plan.buffers), shape, dtype, role, contiguous(shape) if strides is None else strides
+        )
+        self.plan.buffers.append(made)
+        return made
+
+    def source(self, array: np.ndarray, role: str) -> Buffer:
+        strides = tuple(step // array.itemsize for step in array.strides)
+        return self.buffer(array.shape, array.dtype, role, strides)
+
+    def read_sources(self) -> None:
+        for value, array in zip(self.graph.inputs, self.graph.input_arrays, strict=True):
+            buffer = self.source(array, "input")
+            self.plan.inputs.append(buffer)
+            self.forms[value.index] = self.formulas.load(buffer)
+        for value, tensor in self.graph.outside:
+            buffer = self.source(tensor._data, "outside")
+            self.plan.outside.append((buffer, tensor))
+            self.forms[value.index] = self.formulas.load(buffer)
+        for value, array in self.graph.constants:
+            self.forms[value.index] = self.constant(array)
+
+    def constant(self, array: np.ndarray) -> Lazy:
+        """A number, where all elements are the same one; else memory."""
+        first = array.reshape(-1)[:1]
+        if array.size and array.dtype.name in KINDS and array.tobytes() == first.tobytes() * array.size:
+            return Number(first.astype(F32)[0].item() if array.dtype in NARROW else first[0].item(), array.dtype)
+        array = np.ascontiguousarray(array)
+        buffer = self.source(array, "constant")
+        self.plan.constants.append((buffer, array))
+        return self.formulas.load(buffer)
+
+    # Calls -------------------------------------------------------------------------------------------------
+
+    def read(self, call: Call) -> None:
+        lower = call.op.lower
+        kinds = {x.spec.dtype.numpy.name for x in (*call.operands, *call.results) if isinstance(x, Value)}
+        if not kinds <= KINDS:
+            self.host(call)
+        elif isinstance(lower, Expr):
+            self.elementwise(call)
+        elif isinstance(lower, Reduction):
+            self.reduction(call)
+        elif call.op.name in NATIVE:
+            NATIVE[call.op.name](self, call)
+        elif isinstance(lower, View):
+            self.view(call)
+        else:
+            self.host(call)
+
+    def elementwise(self, call: Call) -> None:
+        (result,) = call.results
+        compute = final = result.spec.dtype
+        types = vars(call.op.spec).get("types")
+        if types is not None:  # the ops that choose by a mask have no such rule: they compute in their result's dtype
+            compute, final = types(tuple(dummy(x) if isinstance(x, Value) else x for x in call.operands))
+        working = F32 if compute.numpy in NARROW else compute.numpy
+        if not readable(call.op.lower, working.name):
+            self.host(call)
+            return
+        self.define(result, call.op.lower, call.operands, working, final.numpy)
+
+    def define(
+        self, result: Value, tree: Expr, operands: tuple, working: np.dtype, dtype: np.dtype, shape=None
+    ) -> None:
+        """A value is a scalar expression of others, perhaps computed in a shape with more or fewer ones."""
+        shape = result.spec.shape if shape is None else shape
+        forms = tuple(
+            self.broadcast(x, shape) if isinstance(x, Value) else Number(x, working) for x in operands
+        )
+        formula = self.formulas.map(tree, forms, working, dtype, shape)
+        shared = self.uses[result.index] > 1 and formula.weight > CHEAP
+        self.forms[result.index] = self.formulas.reshape(formula, result.spec.shape)
+        if shared or formula.weight > LARGE or result.index in self.asked:
+            self.store(result)
+
+    def broadcast(self, value: Value, shape: tuple[int, ...]) -> Lazy:
+        """An operand's formula in the shape of a result. What would be computed over and over is stored first."""
+        form = self.forms[value.index]
+        if isinstance(form, Number):
+            return form
+        if value.spec.shape != shape and form.weight > CHEAP:
+            form = self.store(value)
+        return self.formulas.expand(form, shape)
+
+    def reduction(self, call: Call) -> None:
+        ((value,), (result,)) = call.operands, call.results
+        lower, shape, final = call.op.lower, value.spec.shape, result.spec.dtype.numpy
+        working = F32 if final in NARROW else final
+        if not readable(lower.combine, working.name) or (lower.start is None and 0 in shape):
+            self.host(call)
+            return
+        dims = tuple(sorted(axis % max(len(shape), 1) for axis in call.attrs["dim"])) if shape else ()
+        kept = tuple(extent for axis, extent in enumerate(shape) if axis not in dims)
+        if prod(shape) == prod(kept):  # nothing to join
+            self.define(result, IDENTITY, (value,), working, final, shape)
+            return
+        buffer = self.buffer(kept, final, "inside")
+        place = self.formulas.load(buffer)
+        formula = self.forms[value.index]
+        self.plan.statements.append(
+            Reduce(place, formula, shape, dims, lower.combine, lower.start, working)
+        )
+        self.forms[result.index] = self.formulas.reshape(place, result.spec.shape)
+
+    def view(self, call: Call) -> None:
+        value = call.operands[0]
+        for number, result in enumerate(call.results):
+            several = call.op.outputs != 1 or len(call.results) > 1
+
+            def run(array: np.ndarray, number: int = number, several: bool = several) -> np.ndarray:
+                seen = call.op.run(array, **call.attrs)
+                return seen[number] if several or isinstance(seen, (list, tuple)) else seen
+
+            self.see(result, value, run)
+
+    def see(self, result: Value, value: Value, run: Callable) -> None:
+        """A value is another one, seen through a view."""
+        form = self.forms[value.index]
+        if isinstance(form, Number):
+            self.forms[result.index] = form
+            return
+        seen = self.formulas.view(form, run, result.spec.shape)
+        if seen is None:
+            seen = self.formulas.view(self.store(value, fresh=True), run, result.spec.shape)
+        assert seen is not None, (result, value)
+        self.forms[result.index] = seen
+
+    def host(self, call: Call) -> None:
+        operands = tuple(self.arrayed(x) if isinstance(x, Value) else x for x in call.operands)
+        results = tuple(self.buffer(x.spec.shape, x.spec.dtype.numpy, "inside") for x in call.results)
+        self.plan.statements.append(Host(call, operands, results))
+        for value, buffer in zip(call.results, results, strict=True):
+            self.forms[value.index] = self.formulas.load(buffer)
+
+    # Memory ------------------------------------------------------------------------------------------------
+
+    def store(self, value: Value, fresh: bool = False) -> Load:
+        """Puts a value into memory, unless it is there; with `fresh`, in rows one after the other."""
+        form = self.forms[value.index]
+        if isinstance(form, Load) and not form.index and not (fresh and not plain(form)):
+            return form
+        buffer = self.buffer(value.spec.shape, value.spec.dtype.numpy, "inside")
+        place = self.formulas.load(buffer)
+        if isinstance(form, Number):
+            form = self.formulas.map(IDENTITY, (form,), working_of(buffer.dtype), buffer.dtype, buffer.shape)
+        self.plan.statements.append(Store(place, form))
+        self.forms[value.index] = place
+        return place
+
+    def arrayed(self, value: Value) -> Lazy:
+        """An operand of a kernel that reads arrays: memory by strides."""
+        form = self.forms[value.index]
+        return form if isinstance(form, Number) else self.store(value)
+
+    def stored(self, value: Value) -> Buffer:
+        """The buffer that holds a value and nothing else: an output of the program."""
+        form = self.forms[value.index]
+        if isinstance(form, Load) and form.buffer.role == "inside" and plain(form):
+            return form.buffer
+        if not isinstance(form, Number):
+            form = self.formulas.map(IDENTITY, (form,), working_of(form.dtype), form.dtype, value.spec.shape)
+            self.forms[value.index] = form
+        return self.store(value).buffer
+
+    def matrix(self, value: Value) -> Load:
+        form = self.arrayed(value)
+        return self.store(value) if isinstance(form, Number) else form
+
+    def product(self, call: Call) -> None:
+        left, right = map(self.matrix, call.operands)
+        (result,) = call.results
+        if result.spec.dtype.numpy.name not in ("float32", "float64"):
+            self.host(call)
+            return
+        buffer = self.buffer(result.spec.shape, result.spec.dtype.numpy, "inside")
+        place = self.formulas.load(buffer)
+        self.plan.statements.append(Product(place, left, right))
+        self.forms[result.index] = place
+
+    def copy(self, call: Call) -> None:
+        """clone and to_copy: the same elements, perhaps in another dtype."""
+        (result,) = call.results
+        dtype = result.spec.dtype.numpy
+        self.define(result, IDENTITY, call.operands[:1], working_of(dtype), dtype)
+
+    def gather(self, call: Call) -> None:
+        value, place = call.operands
+        (result,) = call.results
+        shape, dim = result.spec.shape, call.attrs["dim"]
+        if not shape or value.spec.shape != tuple(
+            extent if axis != dim % len(shape) else value.spec.shape[axis] for axis, extent in enumerate(shape)
+        ):
+            self.host(call)
+            return
+        form = self.forms[value.index]
+        if isinstance(form, Number):
+            self.forms[result.index] = form
+            return
+        where = self.forms[place.index] if not isinstance(self.forms[place.index], Number) else self.store(place)
+        self.forms[result.index] = self.formulas.at(form, dim % len(shape), where, shape)
+        if self.uses[result.index] > 1 or result.index in self.asked:
+            self.store(result)
+
+    def join(self, call: Call) -> None:
+        """cat: every operand is stored at its place in one buffer."""
+        (result,) = call.results
+        shape, dtype = result.spec.shape, result.spec.dtype.numpy
+        if any(x.spec.dtype.numpy != dtype or len(x.spec.shape) != len(shape) for x in call.operands):
+            self.host(call)
+            return
+        dim = call.attrs["dim"] % len(shape)
+        buffer = self.buffer(shape, dtype, "inside")
+        first = 0
+        for value in call.operands:
+            part = value.spec.shape
+            place = self.formulas.load(buffer, part, buffer.strides, first * buffer.strides[dim])
+            first += part[dim]
+            if 0 in part:
+                continue
+            self.plan.statements.append(Store(place, self.element(value, part)))
+        self.forms[result.index] = self.formulas.load(buffer)
+
+
+    def window(self, call: Call) -> None:
+        """as_strided: a view by memory, which is the recorded layout's."""
+        value, (result,) = call.operands[0], call.results
+        if not regular(call.attrs["x_stride"], value.spec.shape):
+            self.host(call)
+            return
+        size, stride, offset = (call.attrs[name] for name in ("size", "stride", "offset"))
+        if covers(size, stride, offset, value.spec.shape):
+            self.see(result, value, lambda array: array.reshape(size))
+            return
+        whole = self.store(value, fresh=True)
+        self.forms[result.index] = self.formulas.load(whole.buffer, tuple(size), tuple(stride), whole.offset + offset)
+
+    def write_window(self, call: Call) -> None:
+        """as_strided_scatter: a copy of a value, of which a window is replaced."""
+        (value, part), (result,) = call.operands, call.results
+        shape, dtype = result.spec.shape, result.spec.dtype.numpy
+        if not regular(call.attrs["x_stride"], shape) or part.spec.dtype.numpy != dtype:
+            self.host(call)
+            return
+        size, stride, offset = (call.attrs[name] for name in ("size", "stride", "offset"))
+        if covers(size, stride, offset, shape):
+            self.see(result, part, lambda array: array.reshape(shape))
+            return
+        buffer = self.buffer(shape, dtype, "inside")
+        places = (
+            self.formulas.load(buffer),
+            self.formulas.load(buffer, tuple(size), tuple(stride), offset),
+        )
+        for place, source in zip(places, (value, part), strict=True):
+            self.plan.statements.append(Store(place, self.element(source, place.shape)))
+        self.forms[result.index] = places[0]
+
+    def element(self, value: Value, shape: tuple) -> Lazy:
+        """A value's formula, also where it is a number."""
+        form = self.forms[value.index]
+        if isinstance(form, Number):
+            return self.formulas.map(IDENTITY, (form,), working_of(form.dtype), form.dtype, shape)
+        return form
+
+
+def regular(strides: tuple, shape: tuple) -> bool:
+    """Whether strides are those of rows one after the other."""
+    return all(own == step for own, step, n in zip(strides, contiguous(shape), shape) if n > 1)
+
+
+def covers(size: tuple, stride: tuple, offset: int, shape: tuple) -> bool:
+    """Whether a window is all of a regular array, in order."""
+    return offset == 0 and prod(size) == prod(shape) and regular(stride, size)
+
+
+def working_of(dtype: np.dtype) -> np.dtype:
+    return F32 if dtype in NARROW else dtype
+
+
+def plain(load: Load) -> bool:
+    """Whether a load is all of its buffer, in the buffer's order."""
+    buffer = load.buffer
+    whole = load.offset == 0 and not load.index and load.shape == buffer.shape
+    return whole and regular(load.strides, buffer.shape)
+
+
+def dummy(value: Value) -> np.ndarray:
+    """An array of the value's shape and dtype without memory."""
+    return np.broadcast_to(np.zeros((), value.spec.dtype.numpy), value.spec.shape)
+
+
+NATIVE: dict[str, Callable[[Builder, Call], None]] = {
+    "mm": Builder.product,
+    "bmm": Builder.product,
+    "clone": Builder.copy,
+    "to_copy": Builder.copy,
+    "gather": Builder.gather,
+    "cat": Builder.join,
+    "as_strided": Builder.window,
+    "as_strided_scatter": Builder.write_window,
+}

@@ -1,0 +1,5 @@
+"""torch.functional: the top-level functions that PyTorch writes in Python, under their module's name."""
+
+from cleargrad import ops as _ops
+
+globals().update(_ops.functions(""))

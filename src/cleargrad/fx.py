@@ -1,0 +1,21 @@
+"""torch.fx: modules as graphs of Python code, which cleargrad does not trace. Read next: export.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cleargrad.missing import all_missing
+
+
+def wrap(fn_or_name: Callable | str) -> Callable | str:
+    """Marks a function that tracing would not look into."""
+    return fn_or_name
+
+
+globals().update(
+    all_missing(
+        "torch.fx",
+        "symbolic_trace Tracer GraphModule Graph Node Proxy Interpreter Transformer replace_pattern CodeGen",
+        "trace modules into torch.fx graphs",
+    )
+)

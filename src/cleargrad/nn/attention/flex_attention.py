@@ -1,0 +1,14 @@
+"""torch.nn.attention.flex_attention: attention with scores changed by a function, which cleargrad does not have."""
+
+from cleargrad.missing import all_missing
+
+NAMES = "BlockMask flex_attention create_block_mask create_mask and_masks or_masks noop_mask"
+
+globals().update(
+    all_missing(
+        "torch.nn.attention.flex_attention",
+        NAMES,
+        "change attention scores by a function",
+        fix="use scaled_dot_product_attention with attn_mask",
+    )
+)

@@ -1,0 +1,3 @@
+"""torch.nn.modules.channelshuffle: where PyTorch keeps ChannelShuffle."""
+
+from cleargrad.nn.modules.pixelshuffle import ChannelShuffle as ChannelShuffle

@@ -1,0 +1,4 @@
+"""torch.nn.modules.sparse: where PyTorch keeps Embedding and EmbeddingBag."""
+
+from cleargrad.nn.modules.embedding import Embedding as Embedding
+from cleargrad.nn.modules.embedding import EmbeddingBag as EmbeddingBag
