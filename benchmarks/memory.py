@@ -29,7 +29,7 @@ RUNS = {
     "vae": ("--epochs 1 --images 4000", "--batch-size 50", "--batch-size 4000"),
     "gan": ("--steps 3", "--batch-size 128", "--batch-size 16384"),
     "char_lstm": ("--epochs 1", "--rows 8 --piece 16", "--rows 8 --piece 128"),
-    "char_gpt": ("--steps 2", "--batch-size 2", "--batch-size 24"),
+    "char_gpt": ("--steps 2", "--batch-size 2", "--batch-size 96"),
     "reinforce": ("--episodes 4", "--longest 10", "--longest 100"),
     "lbfgs_series": ("--steps 1 --length 40", "--waves 60", "--waves 2000"),
     "mixed_precision": ("--epochs 1", "--batch-size 64", "--batch-size 512"),

@@ -1,6 +1,8 @@
 """A small transformer that learns to write like a short story, letter by letter.
 
-    python examples/char_gpt.py --steps 400
+    cleargrad run examples/char_gpt.py --steps 400
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 It has what a large one has: token and position embeddings, causal attention with several heads, layers that
 normalise first, tied weights, weight decay on matrices only, and a learning rate that warms up and then decays.

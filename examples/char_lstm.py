@@ -1,6 +1,8 @@
 """A recurrent network that reads a short story letter by letter, then tells it on in its own words.
 
-    python examples/char_lstm.py --epochs 30
+    cleargrad run examples/char_lstm.py --epochs 30
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 The story is cut into rows that are read side by side. The state of the LSTM is handed from one piece of a row
 to the next, but gradients are not: each piece is backpropagated by itself.

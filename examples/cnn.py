@@ -1,6 +1,8 @@
 """A convolutional network that tells discs, squares, triangles and crosses apart.
 
-    python examples/cnn.py --epochs 6
+    cleargrad run examples/cnn.py --epochs 6
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 The shapes are drawn by the script: at random places, in random sizes, over noise.
 """

@@ -1,6 +1,8 @@
 """A generative adversarial network whose generator learns to throw points onto a ring.
 
-    python examples/gan.py --steps 600
+    cleargrad run examples/gan.py --steps 600
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 The discriminator sees true points and thrown points and learns to tell them apart; the generator learns to
 make that hard. Neither ever sees the formula of the ring.

@@ -1,6 +1,8 @@
 """Time series: two LSTM cells learn sine waves of many lengths with LBFGS, then carry them on by themselves.
 
-    python examples/lbfgs_series.py --steps 6
+    cleargrad run examples/lbfgs_series.py --steps 6
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 The network sees one value at a time and says what the next will be. To look further ahead it is fed its own
 answers. LBFGS asks for the loss as often as it likes, so it is given a closure; it needs double precision.

@@ -1,7 +1,9 @@
 """Mixed precision with everything that goes with it: scaling, accumulation, clipping and a cosine schedule.
 
-    python examples/mixed_precision.py --dtype float16
-    python examples/mixed_precision.py --dtype bfloat16
+    cleargrad run examples/mixed_precision.py --dtype float16
+    cleargrad run examples/mixed_precision.py --dtype bfloat16
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 Matrix products run in 16 bits, the weights stay in 32. float16 has few exponents, so the loss is scaled up before
 backward and the gradients are scaled down before they are clipped; bfloat16 needs none of that.

@@ -1,6 +1,8 @@
 """A multilayer perceptron that reads digits drawn on a grid of 10 by 8 pixels.
 
-    python examples/mlp.py --epochs 12
+    cleargrad run examples/mlp.py --epochs 12
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 The digits are a small bitmap font, shifted at random and covered with noise.
 """

@@ -1,6 +1,8 @@
 """Linear regression: finds out what a house is worth per square metre, per room and per kilometre to the sea.
 
-    python examples/regression.py --epochs 40
+    cleargrad run examples/regression.py --epochs 40
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 The prices are made from known coefficients plus noise, so the last lines can show how close training came.
 """

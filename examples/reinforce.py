@@ -1,6 +1,8 @@
 """Reinforcement learning: a policy learns to balance a pole on a cart from nothing but how long it lasted.
 
-    python examples/reinforce.py --episodes 140
+    cleargrad run examples/reinforce.py --episodes 140
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 REINFORCE: play an episode, then make each action likelier in proportion to the reward that followed it.
 The cart and the pole are simulated here, by Newton's laws.

@@ -1,6 +1,8 @@
 """A variational autoencoder of faces: it learns what varies between them, then draws faces of its own.
 
-    python examples/vae.py --epochs 15
+    cleargrad run examples/vae.py --epochs 15
+
+With PyTorch installed, `python` in place of `cleargrad run` prints the same.
 
 A face has 12 by 12 pixels. Eyes, mouth and head are drawn by the script; how far apart, how wide, how happy
 is random. Four latent numbers must hold all of that.

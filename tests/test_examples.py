@@ -39,7 +39,7 @@ def test_prints_the_same_as_under_torch(name: str, arguments: str) -> None:
 def test_says_how_to_run_it(name: str) -> None:
     """The first lines of an example name the file and options that exist."""
     source = (ROOT / "examples" / name).read_text(encoding="utf-8")
-    command = re.search(rf"^    python examples/{re.escape(name)}(.*)$", source, re.M)
+    command = re.search(rf"^    cleargrad run examples/{re.escape(name)}(.*)$", source, re.M)
     assert command is not None
     for option in re.findall(r"--[\w-]+", command[1]):
         assert f'"{option}"' in source

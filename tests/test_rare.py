@@ -81,4 +81,35 @@ def test_old_names_warn() -> None:
         assert cg.ones(2).resize(1).shape == (1,)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert cg.autograd.variable.Variable is cg.Tensor
+        assert cg.autograd.variable.Variable is cg.autograd.Variable
+
+
+def test_several_tensors_as_one() -> None:
+    import torch._utils
+
+    def run(T: Any) -> Any:
+        tensors = [T.ones(2, 2), T.zeros(3)]
+        flat = T._utils._flatten_dense_tensors(tensors)
+        return flat, T._utils._unflatten_dense_tensors(T.arange(7.0), tensors)
+
+    assert torch._utils is not None
+    same(run)
+
+
+def test_inplace_function() -> None:
+    def run(T: Any) -> Any:
+        class Sign(T.autograd.function.InplaceFunction):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                return x.sign()
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                return grad
+
+        x = T.tensor([-2.0, 3.0], requires_grad=True)
+        y = Sign.apply(x)
+        (y * 2).sum().backward()
+        return y, x.grad
+
+    same(run)

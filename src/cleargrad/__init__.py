@@ -16,6 +16,11 @@ from cleargrad.core.dtype import (
     complex128,
     dtype,
     finfo,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -28,6 +33,9 @@ from cleargrad.core.dtype import (
     promote_types,
     set_default_dtype,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from cleargrad.core.memory import keep_freed_memory as _keep_freed_memory
 from cleargrad.core.shape import Size
@@ -129,6 +137,7 @@ _LATER = {
             "__config__",
             "_dynamo",
             "_inductor",
+            "_utils",
             "accelerator",
             "ao",
             "backends",

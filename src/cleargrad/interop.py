@@ -16,7 +16,6 @@ from cleargrad.core.tensor import Tensor, cell_of
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.creation import factory, finish, from_numpy
-from cleargrad.ops.record import no_value_error
 from cleargrad.ops.strides import run_window
 from cleargrad.tensor import method
 
@@ -24,20 +23,24 @@ from cleargrad.tensor import method
 @method
 def item(self: Tensor) -> Any:
     """The value of a one-element tensor as a Python number."""
-    if mode.recorder is not None:
-        raise no_value_error("item")
+    if mode.recorder is not None and self._data.size == 1:
+        return mode.recorder.number(self)
     if self._data.size != 1:
         rule = f"a Tensor with {self._data.size} elements cannot be converted to Scalar"
         raise error(RuntimeError, "item", rule, tensor=self)
-    value = self._data.item()
-    return float(value) if self._data.dtype.kind == "V" else value
+    return number_of(self._data)
+
+
+def number_of(data: np.ndarray) -> Any:
+    """The one element of an array as a Python number."""
+    return float(data.item()) if data.dtype.kind == "V" else data.item()
 
 
 @method
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers."""
     if mode.recorder is not None:
-        raise no_value_error("tolist")
+        mode.recorder.refuse("tolist")
     data = self._data
     return (data.astype(np.float32) if data.dtype.kind == "V" else data).tolist()
 
@@ -45,7 +48,7 @@ def tolist(self: Tensor) -> Any:
 @method
 def __bool__(self: Tensor) -> bool:
     if mode.recorder is not None:
-        raise no_value_error("bool")
+        mode.recorder.refuse("bool")
     if self._data.size != 1:
         count = self._data.size
         which = "no values" if count == 0 else "more than one value"
@@ -58,7 +61,9 @@ def converted(self: Tensor, kind: Callable) -> Any:
     if self._data.size != 1:
         rule = "only one element tensors can be converted to Python scalars"
         raise error(ValueError, kind.__name__, rule, tensor=self)
-    value = item(self)
+    if mode.recorder is not None:
+        mode.recorder.refuse(kind.__name__)
+    value = number_of(self._data)
     if isinstance(value, complex) and kind is not complex:
         if value.imag:
             raise error(
@@ -102,14 +107,14 @@ def __index__(self: Tensor) -> int:
     if self._data.dtype.kind not in "iub" or self._data.size != 1:
         rule = "only integer tensors of a single element can be converted to an index"
         raise error(TypeError, "index", rule, tensor=self)
-    return int(item(self))
+    return converted(self, int)
 
 
 @method
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The tensor as an array on the same memory."""
     if mode.recorder is not None:
-        raise no_value_error("numpy")
+        mode.recorder.refuse("numpy")
     if edge_of(self) is not None and not force:
         rule = "Can't call numpy() on Tensor that requires grad."
         raise error(RuntimeError, "numpy", rule, fix="use tensor.detach().numpy()")

@@ -30,7 +30,7 @@ from cleargrad.autograd.node import (
 from cleargrad.autograd.walk import walk_plainly
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import gate, mode, structure
 from cleargrad.core.shape import Size, wrap_dim
 from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.errors import error
@@ -46,7 +46,7 @@ from cleargrad.ops import (
     pointwise,
     strides,
 )
-from cleargrad.ops.argument_names import method_of
+from cleargrad.ops.argument_names import method_of, writing_method
 from cleargrad.ops.conversion import contiguous_format, is_laid_out
 from cleargrad.ops.op import FACES
 
@@ -69,7 +69,7 @@ def attach() -> None:
         if face.method:
             setattr(Tensor, face.name, method_of(face.function))
         if face.inplace is not None:
-            setattr(Tensor, face.name + "_", face.inplace)
+            setattr(Tensor, face.name + "_", writing_method(face.inplace, face.name + "_"))
 
 
 # Facts -----------------------------------------------------------------------------------------------------
@@ -197,6 +197,7 @@ def _get_requires_grad(self: Tensor) -> bool:
 def _set_requires_grad(self: Tensor, wanted: bool) -> None:
     if wanted == (edge_of(self) is not None):
         return
+    structure.version += 1
     if not is_leaf(self):
         rule = "you can only change requires_grad flags of leaf variables"
         raise error(RuntimeError, "requires_grad", rule, fix="use .detach() for a value without gradient")
@@ -228,6 +229,8 @@ def keeps_grad(node: Node, number: int) -> bool:
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
+    if not gate.how and mode.recorder is not None:
+        mode.recorder.look_at_grad(self)
     if self._grad is None and type(self._edge) not in (AccumulateGrad, type(None)):
         node, number = split_edge(edge_of(self))
         if not keeps_grad(node, number):
@@ -243,6 +246,8 @@ def _get_grad(self: Tensor) -> Tensor | None:
 
 
 def _set_grad(self: Tensor, grad: Tensor | None) -> None:
+    if not gate.how and mode.recorder is not None:
+        mode.recorder.look_at_grad(self, clears=True)
     if grad is None:
         self._grad = None
         return
@@ -264,7 +269,7 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
 
 
 def _delete_grad(self: Tensor) -> None:
-    self._grad = None
+    _set_grad(self, None)
 
 
 Tensor.grad = property(_get_grad, _set_grad, _delete_grad)
@@ -331,6 +336,8 @@ def _get_data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise error(TypeError, "data", f"expected a Tensor, got {type(value).__name__}")
+    if mode.recorder is not None and value._data is not self._data:
+        mode.recorder.refuse("data")
     self._data = value._data
     edge = self._edge
     if type(edge) is AccumulateGrad:
@@ -487,6 +494,8 @@ def __iter__(self: Tensor) -> Iterator[Tensor]:
 
 @method
 def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
+    if mode.recorder is not None:
+        mode.recorder.refuse("print")
     edge = edge_of(self)
     leaf = edge is None or type(edge) is AccumulateGrad
     return printing.format_tensor(
@@ -501,6 +510,8 @@ def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
 
 @method
 def __format__(self: Tensor, format_spec: str) -> str:
+    if mode.recorder is not None:
+        mode.recorder.refuse("format")
     return printing.format_with_spec(
         self._data, format_spec, text=lambda: repr(self), class_name=type(self).__name__
     )

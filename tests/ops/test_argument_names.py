@@ -1,4 +1,4 @@
-"""NumPy's names for arguments, as PyTorch takes them."""
+"""Other names and orders of arguments, as PyTorch takes them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import cleargrad as cg
+from cleargrad.ops import argument_names
 from tests.ops.cases import same
 
 CALLS: list[Callable] = [
@@ -63,3 +64,46 @@ def test_an_error_of_the_second_call_stands_alone() -> None:
     with pytest.raises(IndexError) as failure:
         cg.ones(2, 3).mean(axis=5)
     assert failure.value.__context__ is None
+
+
+OLDER_CALLS: list[Callable] = [
+    lambda lib, x: x.add(2, x),
+    lambda lib, x: x.add(2, 3),
+    lambda lib, x: x.clone().add_(-0.5, x),
+    lambda lib, x: lib.add(x, 0.5, x),
+    lambda lib, x: lib.add(x, 0.5, x, out=lib.empty(2, 2)),
+    lambda lib, x: x.clone().sub_(lib.tensor(2.0), x),
+    lambda lib, x: lib.sub(x, 3, x),
+    lambda lib, x: x.clone().addcmul_(2, x, x),
+    lambda lib, x: lib.addcdiv(x, 0.5, x, x + 3),
+    lambda lib, x: lib.addmm(2, x, 3, x, x),
+    lambda lib, x: lib.addmm(2, x, x, x),
+    lambda lib, x: x.addmm(2, 3, x, x),
+    lambda lib, x: x.clone().addmm_(2, x, x),
+    lambda lib, x: x[0].addmv(2, 3, x, x[0]),
+    lambda lib, x: x.addr(2, 3, x[0], x[1]),
+    lambda lib, x: lib.baddbmm(2, x[None], 3, x[None], x[None]),
+    lambda lib, x: x.addbmm(2, x[None], x[None]),
+]
+
+
+@pytest.mark.filterwarnings("ignore:This overload of")
+@pytest.mark.parametrize("call", OLDER_CALLS)
+def test_scales_in_front(call: Callable) -> None:
+    values = [[0.5, -1.0], [3.0, 0.25]]
+    same(call(cg, cg.tensor(values)), call(torch, torch.tensor(values)), "call in the older order")
+
+
+def test_warns_of_the_older_order_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(argument_names, "_warned", set())
+    x = cg.ones(2)
+    with pytest.warns(UserWarning, match="alpha= by name") as seen:
+        x.add_(2, x)
+        cg.sub(x, 2, x)
+    assert [warning.filename for warning in seen] == [__file__]
+
+
+@pytest.mark.parametrize("call", [lambda x: x.add_(1, x, 2), lambda x: x.add(x, x), lambda x: x.mul(2, x)])
+def test_other_orders_are_refused(call: Callable) -> None:
+    with pytest.raises(TypeError):
+        call(cg.ones(2))

@@ -6,9 +6,7 @@ plan.py and node.py are the graph, walk.py the backward pass; the other files ar
 import importlib
 from types import ModuleType
 
-from cleargrad.autograd import functional, graph
-from cleargrad.autograd import modes as anomaly_mode
-from cleargrad.autograd import modes as grad_mode
+from cleargrad.autograd import anomaly_mode, functional, grad_mode, graph
 from cleargrad.autograd.api import backward, grad
 from cleargrad.autograd.function import Function, once_differentiable
 from cleargrad.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -23,7 +21,7 @@ from cleargrad.autograd.modes import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from cleargrad.core.tensor import Tensor as Variable
+from cleargrad.autograd.variable import Variable
 
 __all__ = [
     "Function",

@@ -295,3 +295,7 @@ class Refuse(Function):
         out = wrap(x._data)
         out._edge = with_edge._edge
         return out
+
+
+class InplaceFunction(Function):
+    """A Function that may write in place; programs derive from it, and use it as a Function."""

@@ -427,10 +427,14 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
     if not create_graph and mode.recorder is None:
         add_array_to_leaf(node, grad._data.copy())
         return
-    if leaf._grad is not None:
+    if mode.recorder is not None:
+        mode.recorder.look_at_grad(leaf)
+    if leaf._grad is None:  # memory of its own, since a later backward adds to it in place
+        leaf._grad = grad.clone()
+    elif create_graph:
         leaf._grad = leaf._grad + grad
-    else:  # memory of its own, since a later backward adds to it in place
-        leaf._grad = grad if mode.recorder is not None else grad.clone()
+    else:
+        leaf._grad.add_(grad)
     run_leaf_hooks(node, leaf, grad)
 
 

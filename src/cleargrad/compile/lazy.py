@@ -171,13 +171,13 @@ class Formulas:
             return lazy
         return self.view(lazy, lambda array: array.reshape(shape), shape)
 
-    def at(self, lazy: Lazy, dim: int, place: Lazy, shape: tuple[int, ...]) -> Lazy:
-        """Read along one dimension at places of `shape`: the gather of a formula."""
+    def at(self, lazy: Lazy, dim: int, place: Lazy, shape: tuple[int, ...], count: int) -> Lazy:
+        """Read along one dimension, in whose stead `count` others stand, at places given in the new shape."""
 
         def change(load: Load) -> Load:
             stride, extent = load.strides[dim], load.shape[dim]
-            strides = tuple(0 if axis == dim else s for axis, s in enumerate(load.strides))
-            index = tuple((self.at(inner, dim, place, shape), *rest) for inner, *rest in load.index)
+            strides = (*load.strides[:dim], *(0,) * count, *load.strides[dim + 1 :])
+            index = tuple((self.at(inner, dim, place, shape, count), *rest) for inner, *rest in load.index)
             if stride:
                 index += ((place, stride, extent),)
             return self.load(load.buffer, shape, strides, load.offset, index)
@@ -192,7 +192,7 @@ def strides_through(run: Callable, shape: tuple, strides: tuple) -> tuple[tuple[
     memory = np.empty(reach - lowest, np.int8)  # one byte an element: strides in bytes are strides in elements
     array = as_strided(memory[-lowest:], shape, strides)
     seen = run(array)
-    if 0 in shape:
+    if 0 in seen.shape:
         return contiguous(seen.shape), 0
     if not np.may_share_memory(seen, memory):
         return None

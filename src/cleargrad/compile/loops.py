@@ -62,8 +62,6 @@ def flat(nest: Nest) -> bool:
 
 def units(nest: Nest) -> int:
     """How many pieces of work the threads share."""
-    if 0 in nest.space:
-        return 0
     if nest.columns:
         block = abreast(nest) * lanes()
         return prod(nest.rows[: nest.outer]) * -(-nest.cols[-1] // block)
@@ -406,7 +404,8 @@ class Emitter:
         if isinstance(lazy, Number):
             return self.code.const(lazy.value, register(lazy.dtype.name))
         if isinstance(lazy, Ref):
-            return self.outside[id(lazy.member)]
+            member = lazy.member  # one that fills rows with what is the same all along is not in `outside`
+            return self.outside[id(member)] if id(member) in self.outside else self.scalar(member.formula)
         if id(lazy) not in self.outside:
             self.outside[id(lazy)] = self.load(lazy, 1) if isinstance(lazy, Load) else self.map(lazy, 1)
         return self.outside[id(lazy)]

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from cleargrad.compile.fuse import Nest, loads_of
 from cleargrad.compile.lazy import Buffer, Load
 from cleargrad.compile.statements import Plan, plain
@@ -64,30 +62,33 @@ def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tupl
     return offsets, total
 
 
-def in_place(plan: Plan, entries: list[Any], overlapping) -> dict[Buffer, Any]:
+def in_place(plan: Plan, entries: list[Any]) -> dict[Buffer, Any]:
     """Which buffers may lie in the memory of the outside tensor they are to become."""
     taken: dict[Buffer, Any] = {}
     outputs = set(plan.outputs)
+    reads = [reads_of(entry) for entry in entries]
     writers: dict[Buffer, list[int]] = {}
+    last_read: dict[Buffer, int] = {}
     for position, entry in enumerate(entries):
         for buffer in writes_of(entry):
             writers.setdefault(buffer, []).append(position)
+        for load in reads[position]:
+            last_read[load.buffer] = position
     for tensor, buffer in plan.writes:
-        if buffer in taken or buffer in outputs or len(writers.get(buffer, ())) != 1:
+        fits = tensor._data.dtype == buffer.dtype and tensor._data.flags.c_contiguous
+        if not fits or buffer.role != "inside" or buffer in outputs or buffer in taken:
             continue
-        data = tensor._data
-        if buffer.role != "inside" or data.dtype != buffer.dtype or not data.flags.c_contiguous:
+        if len(writers.get(buffer, ())) != 1:
             continue
         (position,) = writers[buffer]
         entry = entries[position]
         if not isinstance(entry, Nest) or entry.columns:
             continue
         (member,) = [m for m in entry.members if m.place.buffer is buffer and m.kept]
-        old = {outside for outside, other in plan.outside if overlapping(other._data, data)}
-        late = any(load.buffer in old for later in entries[position + 1 :] for load in reads_of(later))
-        if late or not all(same_place(load, member.place) for load in reads_of(entry) if load.buffer in old):
-            continue
-        taken[buffer] = tensor
+        old = plan.sharing(tensor)
+        late = any(last_read.get(outside, -1) > position for outside in old)
+        if not late and all(same_place(load, member.place) for load in reads[position] if load.buffer in old):
+            taken[buffer] = tensor
     return taken
 
 
@@ -100,7 +101,3 @@ def plain_memory(load: Load) -> bool:
     buffer = load.buffer
     whole = Load(buffer, buffer.shape, buffer.strides, 0, ())
     return plain(whole)
-
-
-def overlapping(one: np.ndarray, other: np.ndarray) -> bool:
-    return one is other or np.may_share_memory(one, other)

@@ -6,19 +6,22 @@ the outputs. What outside tensors become is in their memory afterwards. Read nex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from cleargrad.codegen import gemm
 from cleargrad.codegen.jit import Kernel, addresses
 from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
-from cleargrad.compile import memory
+from cleargrad.compile import memory, scatter
 from cleargrad.compile.fuse import Fuser, Nest
 from cleargrad.compile.lazy import Buffer, Load, Number
-from cleargrad.compile.loops import Emitter, structure, units
-from cleargrad.compile.statements import Builder, Host, Product
+from cleargrad.compile.loops import MEMORY, Emitter, structure, units
+from cleargrad.compile.passes import prepared
+from cleargrad.compile.statements import AddRows, Builder, Host, Product
 from cleargrad.core.tensor import as_array
 from cleargrad.ops.record import Graph
 
@@ -30,7 +33,7 @@ class Program:
     """A compiled graph."""
 
     def __init__(self, graph: Graph) -> None:
-        builder = Builder(graph)
+        builder = Builder(prepared(graph))
         self.plan = builder.build()
         self.entries = Fuser(self.plan, builder.formulas).fuse()
         self.lay_out()
@@ -41,18 +44,24 @@ class Program:
     def lay_out(self) -> None:
         """Decides where every buffer lies."""
         plan = self.plan
-        self.replaced = memory.in_place(plan, self.entries, memory.overlapping)
-        self.copied = [(tensor, buffer) for tensor, buffer in plan.writes if buffer not in self.replaced]
+        self.replaced = memory.in_place(plan, self.entries)
         self.copied = [(t, b) for t, b in plan.writes if self.replaced.get(b) is not t]
         outputs = list(dict.fromkeys(plan.outputs))
         spans = memory.lifetimes(self.entries)
+        self.products: dict[int, tuple[gemm.Steps, Buffer]] = {}
+        for position, entry in enumerate(self.entries):
+            if isinstance(entry, Product):
+                needed = product_steps(entry, team().threads)
+                work = Buffer(-1 - position, (needed.work,), np.dtype(np.uint8), "inside", (1,))
+                self.products[id(entry)] = (needed, work)
+                spans[work] = (position, position)
         for _, buffer in self.copied:
             if buffer in spans:
                 spans[buffer] = (spans[buffer][0], len(self.entries))
         self.offsets, size = memory.arena(spans, [*outputs, *self.replaced])
         self.arena = np.empty(size + memory.ALIGN, np.uint8)
         self.base = address(self.arena) + -address(self.arena) % memory.ALIGN
-        self.external: dict[Buffer, list[int]] = {}  # buffers that are bound at every call -> words to patch
+        self.outside_arrays = {buffer: tensor._data for buffer, tensor in plan.outside}
         self.outputs = outputs
 
     def place_of(self, buffer: Buffer) -> int | None:
@@ -60,39 +69,29 @@ class Program:
         return self.base + self.offsets[buffer] if buffer in self.offsets else None
 
     def write_records(self) -> None:
-        self.segments: list[Any] = []  # ("native", first, count) or a Host
+        self.segments: list[Any] = []  # (first record, number of records), or an entry that the host runs
         words: list[int] = []
         records: list[list[int]] = []
         patches: dict[Buffer, list[tuple[int, int]]] = {}
         chosen: list[Kernel] = []
         self.error = np.zeros(1, np.int64)
-        since: list[Any] = []  # entries since the last barrier
+        touched = Touched(self.range)
         begin = 0
         for entry in self.entries:
-            if not isinstance(entry, Nest):
+            launches = self.launches(entry)
+            if launches is None:
                 if len(records) > begin:
                     self.segments.append((begin, len(records) - begin))
                 self.segments.append(entry)
-                begin, since = len(records), []
+                begin = len(records)
+                touched.forget()
                 continue
-            count = units(entry)
-            if count == 0:
-                continue
-            arguments = structure(entry)
-            kernel = kernels.get(arguments.key)
-            if kernel is None:
-                kernel = kernels[arguments.key] = Emitter(entry, arguments).kernel()
-            chosen.append(kernel)
-            start = len(words)
-            for word in arguments.words:
-                words.append(self.word(word, len(words), patches))
-            flags = WAIT if self.conflicts(entry, since) else 0
-            if flags:
-                since = []
-            since.append(entry)
-            if count == 1 or prod(entry.space) * entry.work < SMALL:
-                flags |= ALONE
-            records.append([len(chosen) - 1, start, count, flags])
+            for launch in launches:
+                flags = WAIT if touched.conflicts(launch.reads, launch.writes) else 0
+                chosen.append(launch.kernel)
+                records.append([len(chosen) - 1, len(words), launch.units, flags | (ALONE if launch.alone else 0)])
+                for word in launch.words:
+                    words.append(self.word(word, len(words), patches))
         if len(records) > begin:
             self.segments.append((begin, len(records) - begin))
         self.finish_records(words, records, chosen)
@@ -100,6 +99,48 @@ class Program:
             buffer: (np.array([at for at, _ in found]), np.array([shift for _, shift in found]))
             for buffer, found in patches.items()
         }
+
+    def launches(self, entry: Any) -> list[Launch] | None:
+        """The kernels of an entry; None if the host must run it."""
+        reads, writes = [load.buffer for load in memory.reads_of(entry)], memory.writes_of(entry)
+        if isinstance(entry, Nest):
+            count = units(entry)
+            if count == 0:
+                return []
+            arguments = structure(entry)
+            kernel = kernels.get(arguments.key)
+            if kernel is None:
+                kernel = kernels[arguments.key] = Emitter(entry, arguments).kernel()
+            alone = count == 1 or prod(entry.space) * entry.work < SMALL
+            return [Launch(kernel, arguments.words, count, alone, reads, writes)]
+        if isinstance(entry, AddRows):
+            columns = prod(entry.place.shape[1:])
+            count = entry.places.buffer.size
+            words = [
+                *(("address", load) for load in (entry.place, entry.rows, entry.places)),
+                ("error", None), count, columns, entry.place.shape[0],
+            ]  # fmt: skip
+            alone = count * columns < SMALL
+            kernel = scatter.kernel(MEMORY[entry.place.dtype.name])
+            return [Launch(kernel, words, scatter.units(columns), alone, reads, writes)]
+        if isinstance(entry, Product):
+            return self.product(entry, reads, writes)
+        return None
+
+    def product(self, entry: Product, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
+        needed, work = self.products[id(entry)]
+        loads = {"left": entry.left, "right": entry.right, "place": entry.place, "work": Load(work, (1,), (0,), 0, ())}
+        found = []
+        for number, step in enumerate(needed.steps):
+            words = [
+                ("address", loads[word[0]], word[1]) if isinstance(word, tuple) else word for word in step.words
+            ]
+            last = number == len(needed.steps) - 1
+            alone = step.units == 1 or prod(entry.place.shape) * entry.left.shape[-1] < 4 * SMALL
+            found.append(
+                Launch(step.kernel, words, step.units, alone, [*reads, work], writes if last else [work])
+            )
+        return found
 
     def finish_records(self, words: list[int], records: list[list[int]], chosen: list[Kernel]) -> None:
         """Puts addresses into the records."""
@@ -118,27 +159,15 @@ class Program:
         """An argument as an integer; addresses that are bound later are noted."""
         if not isinstance(word, tuple):
             return int(word)
-        kind, load = word
+        kind, load, *more = word
         if kind == "error":
             return address(self.error)
-        shift = load.offset * load.dtype.itemsize
+        shift = load.offset * load.dtype.itemsize + sum(more)
         place = self.place_of(load.buffer)
         if place is None:
             patches.setdefault(load.buffer, []).append((position, shift))
             return 0
         return place + shift
-
-    def conflicts(self, entry: Any, since: list[Any]) -> bool:
-        """Whether an entry touches memory that unfinished ones write, or writes what they touch."""
-        reads = [self.range(load.buffer) for load in memory.reads_of(entry)]
-        writes = [self.range(buffer) for buffer in memory.writes_of(entry)]
-        for other in since:
-            others = [self.range(buffer) for buffer in memory.writes_of(other)]
-            if any(meets(a, b) for a in others for b in (*reads, *writes)):
-                return True
-            if any(meets(self.range(load.buffer), b) for load in memory.reads_of(other) for b in writes):
-                return True
-        return False
 
     def range(self, buffer: Buffer) -> tuple[Any, int, int]:
         """The memory of a buffer: what it is a part of, and from where to where."""
@@ -147,10 +176,8 @@ class Program:
             return ("arena", start, start + max(buffer.size, 1) * buffer.dtype.itemsize)
         if buffer in self.replaced:
             return (id(self.replaced[buffer]._data), 0, 1)
-        for outside, tensor in self.plan.outside:
-            if outside is buffer:
-                return (id(tensor._data), 0, 1)
-        return (buffer.number, 0, 1)
+        array = self.outside_arrays.get(buffer)
+        return (buffer.number if array is None else id(array), 0, 1)
 
     # Running -----------------------------------------------------------------------------------------------
 
@@ -175,8 +202,6 @@ class Program:
             if isinstance(segment, tuple):
                 begin, count = segment
                 team().run(self.records_at + begin * RECORD * 8, count, next(threads))
-            elif isinstance(segment, Product):
-                np.matmul(self.view(segment.left), self.view(segment.right), out=self.view(segment.place))
             else:
                 self.call(segment)
         for tensor, buffer in self.copied:
@@ -216,6 +241,52 @@ class Program:
         first = address(flat) + load.offset * array.itemsize
         interface = {"shape": load.shape, "strides": strides, "typestr": "|u1", "data": (first, False), "version": 3}
         return typed(interface, array)
+
+
+def product_steps(product: Product, threads: int) -> gemm.Steps:
+    """How a product is computed."""
+    *batch, m, n = product.place.shape
+    k = product.left.shape[-1]
+    strides = []
+    for load in (product.left, product.right, product.place):
+        missing = len(batch) + 2 - len(load.shape)
+        strides.append((0,) * missing + load.strides)
+    return gemm.steps(batch, m, n, k, product.place.dtype, *strides, threads)
+
+
+@dataclass
+class Launch:
+    """One kernel with its arguments, and what it touches."""
+
+    kernel: Kernel
+    words: list[Any]
+    units: int
+    alone: bool
+    reads: list[Buffer]
+    writes: list[Buffer]
+
+
+class Touched:
+    """The memory that kernels since the last barrier read and wrote."""
+
+    def __init__(self, range_of: Callable[[Buffer], tuple[Any, int, int]]) -> None:
+        self.range_of = range_of
+        self.forget()
+
+    def forget(self) -> None:
+        self.read: list[tuple] = []
+        self.written: list[tuple] = []
+
+    def conflicts(self, reads: list[Buffer], writes: list[Buffer]) -> bool:
+        """Whether a kernel must wait for those before it; if so, they count as finished."""
+        read, written = ([self.range_of(buffer) for buffer in some] for some in (reads, writes))
+        waits = any(meets(a, b) for a in self.written for b in (*read, *written))
+        waits = waits or any(meets(a, b) for a in self.read for b in written)
+        if waits:
+            self.forget()
+        self.read += read
+        self.written += written
+        return waits
 
 
 def typed(interface: dict, owner: np.ndarray) -> np.ndarray:

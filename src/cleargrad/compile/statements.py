@@ -19,7 +19,9 @@ from cleargrad.codegen.expr import Expr, identity, trace
 from cleargrad.codegen.llvm_reading import readable
 from cleargrad.compile.lazy import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous
 from cleargrad.core.dtype import NARROW
+from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
+from cleargrad.ops.op import OPS
 from cleargrad.ops.record import Call, Graph, Value
 
 IDENTITY = trace(lambda x: identity(x))[0]
@@ -84,6 +86,23 @@ class Product:
 
 
 @dataclass(eq=False)
+class AddRows:
+    """Rows are added into a table, each at its place: table[places[i]] += rows[i]."""
+
+    place: Load  # of the table
+    rows: Load
+    places: Load
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return (self.place.buffer,)
+
+    @property
+    def formulas(self) -> tuple[Lazy, ...]:
+        return (self.place, self.rows, self.places)
+
+
+@dataclass(eq=False)
 class Host:
     """A call of an op's own kernel, on arrays that lie where these loads say."""
 
@@ -100,7 +119,7 @@ class Host:
         return tuple(x for x in self.operands if isinstance(x, Load))
 
 
-Statement = Store | Reduce | Product | Host
+Statement = Store | Reduce | Product | AddRows | Host
 
 
 @dataclass
@@ -114,6 +133,18 @@ class Plan:
     constants: list[tuple[Buffer, np.ndarray]] = field(default_factory=list)
     outputs: list[Buffer] = field(default_factory=list)
     writes: list[tuple[Any, Buffer]] = field(default_factory=list)  # outside tensors and what they become
+
+    def sharing(self, tensor: Any) -> list[Buffer]:
+        """The outside buffers that lie in a tensor's memory."""
+        low, high = np.lib.array_utils.byte_bounds(tensor._data)
+        return [buffer for buffer, (first, last) in self.bounds().items() if first < high and low < last]
+
+    def bounds(self) -> dict[Buffer, tuple[int, int]]:
+        if len(self._bounds) != len(self.outside):
+            self._bounds = {b: np.lib.array_utils.byte_bounds(t._data) for b, t in self.outside}
+        return self._bounds
+
+    _bounds: dict[Buffer, tuple[int, int]] = field(default_factory=dict)
 
 
 class Builder:
@@ -297,10 +328,19 @@ class Builder:
         form = self.forms[value.index]
         if isinstance(form, Load) and form.buffer.role == "inside" and plain(form):
             return form.buffer
+        if not isinstance(form, Number) and form.dtype.name not in KINDS:
+            return self.copied(value)
         if not isinstance(form, Number):
             form = self.formulas.map(IDENTITY, (form,), working_of(form.dtype), form.dtype, value.spec.shape)
             self.forms[value.index] = form
         return self.store(value).buffer
+
+    def copied(self, value: Value) -> Buffer:
+        """A copy made by the host, of a dtype that kernels do not know."""
+        clone = Call(OPS["clone"], (value,), {"layout": contiguous_format}, (value,))
+        buffer = self.buffer(value.spec.shape, value.spec.dtype.numpy, "inside")
+        self.plan.statements.append(Host(clone, (self.arrayed(value),), (buffer,)))
+        return buffer
 
     def matrix(self, value: Value) -> Load:
         form = self.arrayed(value)
@@ -324,22 +364,61 @@ class Builder:
         self.define(result, IDENTITY, call.operands[:1], working_of(dtype), dtype)
 
     def gather(self, call: Call) -> None:
-        value, place = call.operands
+        (value, place), (result,) = call.operands, call.results
+        source, shape = value.spec.shape, result.spec.shape
+        dim = call.attrs["dim"] % max(len(shape), 1)
+        if not shape or source[:dim] + source[dim + 1 :] != shape[:dim] + shape[dim + 1 :]:
+            self.host(call)
+        else:
+            self.pick(result, value, place, dim, shape, 1)
+
+    def index(self, call: Call) -> None:
+        """x[i] for one index tensor: an embedding."""
+        value, *places = call.operands
         (result,) = call.results
-        shape, dim = result.spec.shape, call.attrs["dim"]
-        if not shape or value.spec.shape != tuple(
-            extent if axis != dim % len(shape) else value.spec.shape[axis] for axis, extent in enumerate(shape)
-        ):
+        if len(places) != 1:
             self.host(call)
             return
-        form = self.forms[value.index]
+        (dim,), around = call.attrs["dims"], places[0].spec.shape
+        after = len(value.spec.shape) - dim - 1
+        self.pick(result, value, places[0], dim, around + (1,) * after, len(around))
+
+    def pick(self, result: Value, value: Value, place: Value, dim: int, thin: tuple, count: int) -> None:
+        """A value is another one, read along a dimension at places whose shape is `thin` but for ones."""
+        form, shape = self.forms[value.index], result.spec.shape
         if isinstance(form, Number):
             self.forms[result.index] = form
             return
-        where = self.forms[place.index] if not isinstance(self.forms[place.index], Number) else self.store(place)
-        self.forms[result.index] = self.formulas.at(form, dim % len(shape), where, shape)
+        where = self.forms[place.index]
+        if isinstance(where, Number) or where.weight > CHEAP:
+            where = self.store(place)
+        where = self.formulas.reshape(where, thin)
+        if where is None:
+            where = self.formulas.reshape(self.store(place, fresh=True), thin)
+        self.forms[result.index] = self.formulas.at(form, dim, self.formulas.expand(where, shape), shape, count)
         if self.uses[result.index] > 1 or result.index in self.asked:
             self.store(result)
+
+    def add_at(self, call: Call) -> None:
+        """index_put that adds whole rows into a table."""
+        base, rows, *places = call.operands
+        (result,) = call.results
+        shape, dtype = result.spec.shape, result.spec.dtype.numpy
+        around = places[0].spec.shape
+        simple = len(places) == 1 and call.attrs["accumulate"] and call.attrs["dims"] == (0,)
+        alike = rows.spec.shape == around + shape[1:] and rows.spec.dtype.numpy == dtype
+        if not simple or not alike or dtype.name not in ("float32", "float64") or 0 in shape:
+            self.host(call)
+            return
+        if places[0].spec.dtype.numpy != np.int64:
+            self.host(call)
+            return
+        buffer = self.buffer(shape, dtype, "inside")
+        place = self.formulas.load(buffer)
+        self.plan.statements.append(Store(place, self.element(base, shape)))
+        added, where = (self.store(x, fresh=True) for x in (rows, places[0]))
+        self.plan.statements.append(AddRows(place, added, where))
+        self.forms[result.index] = place
 
     def join(self, call: Call) -> None:
         """cat: every operand is stored at its place in one buffer."""
@@ -434,7 +513,10 @@ NATIVE: dict[str, Callable[[Builder, Call], None]] = {
     "clone": Builder.copy,
     "to_copy": Builder.copy,
     "gather": Builder.gather,
+    "index": Builder.index,
+    "index_put": Builder.add_at,
     "cat": Builder.join,
     "as_strided": Builder.window,
+    "view_dtype": Builder.host,
     "as_strided_scatter": Builder.write_window,
 }

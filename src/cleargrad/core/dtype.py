@@ -20,16 +20,26 @@ BOOL, INTEGER, FLOAT, COMPLEX = range(4)  # categories, in PyTorch's order of ra
 class dtype:
     """The type of a tensor's elements; prints as PyTorch's, since scripts print it."""
 
-    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy")
+    __slots__ = (
+        "category",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+        "stored",
+    )
 
-    def __init__(self, name: str, numpy_type: Any, category: int):
+    def __init__(self, name: str, numpy_type: Any, category: int, stored: bool = False):
         self.name = name
         self.numpy = np.dtype(numpy_type)
         self.category = category
+        self.stored = stored  # tensors of it are copied, converted and compared, but not computed with
         self.itemsize = self.numpy.itemsize
         self.is_floating_point = category == FLOAT
         self.is_complex = category == COMPLEX
-        self.is_signed = category != BOOL and name != "uint8"
+        self.is_signed = category != BOOL and self.numpy.kind != "u" and name != "float8_e8m0fnu"
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -60,7 +70,18 @@ float64 = dtype("float64", np.float64, FLOAT)
 complex64 = dtype("complex64", np.complex64, COMPLEX)
 complex128 = dtype("complex128", np.complex128, COMPLEX)
 
+uint16 = dtype("uint16", np.uint16, INTEGER, stored=True)
+uint32 = dtype("uint32", np.uint32, INTEGER, stored=True)
+uint64 = dtype("uint64", np.uint64, INTEGER, stored=True)
+float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOAT, stored=True)
+float8_e4m3fnuz = dtype("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, FLOAT, stored=True)
+float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2, FLOAT, stored=True)
+float8_e5m2fnuz = dtype("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, FLOAT, stored=True)
+float8_e8m0fnu = dtype("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, FLOAT, stored=True)
+
 ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
+UNSIGNED = (uint16, uint32, uint64)
+FLOAT8 = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
 ALIASES = {
     "float": float32,
     "double": float64,
@@ -71,10 +92,10 @@ ALIASES = {
     "cfloat": complex64,
     "cdouble": complex128,
 }
-OF_NUMPY: dict[np.dtype, dtype] = {kind.numpy: kind for kind in ALL}
+OF_NUMPY: dict[np.dtype, dtype] = {kind.numpy: kind for kind in (*ALL, *UNSIGNED, *FLOAT8)}
 NARROW = {float16.numpy, bfloat16.numpy}  # computed in float32, as PyTorch does, and rounded once
 
-_NAMES = {kind.name: kind for kind in ALL}
+_NAMES = {kind.name: kind for kind in (*ALL, *UNSIGNED, *FLOAT8)}
 _default = float32
 
 
@@ -119,6 +140,11 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that holds both, as PyTorch's table says."""
     if a is b:
         return a
+    if a in FLOAT8 or b in FLOAT8:
+        raise error(RuntimeError, "promote_types", f"promotion of float8 types is not supported: {a} and {b}")
+    if (a in UNSIGNED or b in UNSIGNED) and max(a.category, b.category) < FLOAT:
+        rule = f"promotion of uint16, uint32 and uint64 is not supported: {a} and {b}"
+        raise error(RuntimeError, "promote_types", rule)
     if a.category != b.category:
         high, low = (a, b) if a.category > b.category else (b, a)
         wide = high is complex64 and low is float64  # the only pair where the lower category widens
@@ -162,11 +188,13 @@ class finfo:
         self.dtype, self.bits = kind.name, info.bits
         self.max, self.min, self.eps = float(info.max), float(info.min), float(info.eps)
         self.tiny = self.smallest_normal = float(info.smallest_normal)
-        self.resolution = float(info.resolution)
+        self.resolution = (
+            1.0 if kind in FLOAT8 else float(f"1e-{info.precision}")
+        )  # 8 bits hold no decimal digit
 
     def __repr__(self) -> str:
-        fields = ("resolution", "min", "max", "eps", "smallest_normal", "tiny", "dtype")
-        return f"finfo({', '.join(f'{name}={getattr(self, name)}' for name in fields)})"
+        fields = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        return f"finfo({', '.join(f'{name}={getattr(self, name):g}' for name in fields)}, dtype={self.dtype})"
 
 
 class iinfo:
@@ -179,4 +207,4 @@ class iinfo:
         self.dtype, self.bits, self.max, self.min = type.name, info.bits, info.max, info.min
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

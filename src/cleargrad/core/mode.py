@@ -20,6 +20,19 @@ class Gate:
 
 gate = Gate()
 gate.how = GRAD
+
+
+class Structure:
+    """Counts changes of what programs are made of: modes, parameters and hooks of modules, groups of optimizers.
+
+    A compiled program looks at its modules and optimizers again only when the count has moved.
+    """
+
+    __slots__ = ("version",)
+
+
+structure = Structure()
+structure.version = 0
 _elsewhere: set[int] = set()  # threads that are in another mode
 _lock = threading.Lock()
 

@@ -361,11 +361,11 @@ class Module(Hooked, Stateful):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Takes the gradients of all parameters away, or fills them with zeros."""
         for parameter in self.parameters():
-            grad = parameter._grad
-            if grad is None:
-                continue
             if set_to_none:
-                parameter._grad = None
+                parameter.grad = None
+                continue
+            grad = parameter.grad
+            if grad is None:
                 continue
             if grad.grad_fn is not None:
                 grad.detach_()

@@ -35,6 +35,8 @@ def share(cls: type[Tensor], data: Any) -> Tensor:
 
 def text_of(tensor: Tensor) -> str:
     """The text of a tensor under the name `tensor`, whatever its class."""
+    if mode.recorder is not None:
+        mode.recorder.refuse("print")
     edge = edge_of(tensor)
     leaf = edge is None or type(edge) is AccumulateGrad
     return format_tensor(

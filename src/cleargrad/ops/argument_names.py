@@ -1,15 +1,19 @@
-"""NumPy's names for arguments: PyTorch takes `axis` for `dim`, `keepdims` for `keepdim`, `x` for `input`.
+"""Other names and orders that PyTorch takes for arguments.
 
-A call with PyTorch's own names is made as it is; only when Python refuses it are the names looked at and the
-call made again. Read next: ops/declare.py.
+NumPy's names are `axis` for `dim`, `keepdims` for `keepdim`, `x` for `input`. The older order of sums has the
+scale in front of what it scales: `p.add_(-lr, grad)`. A call in PyTorch's own words is made as it is; only when
+Python refuses it are its arguments looked at and the call made again. Read next: ops/declare.py.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 from cleargrad.codegen.expr import parameters
+from cleargrad.core.tensor import Tensor
 
 PYTORCH_NAMES = {
     "axis": "dim",
@@ -19,6 +23,17 @@ PYTORCH_NAMES = {
     "x1": "input",
     "x2": "other",
 }
+
+
+# How many operands an op has, and the scales that were once given by position.
+OLDER_ORDER: dict[str, tuple[int, tuple[str, ...]]] = {
+    "add": (2, ("alpha",)),
+    "sub": (2, ("alpha",)),
+    "addcdiv": (3, ("value",)),
+    "addcmul": (3, ("value",)),
+    **dict.fromkeys(("addbmm", "addmm", "addmv", "addr", "baddbmm"), (3, ("beta", "alpha"))),
+}
+_warned: set[str] = set()
 
 
 def pytorch_names(function: Callable, given: dict[str, Any]) -> dict[str, Any] | None:
@@ -60,6 +75,55 @@ def by_either_name(function: Callable) -> Callable:
     return with_numpy_names(function) if lacks_axis(function) else function
 
 
+def scales_by_name(name: str, args: tuple) -> tuple[tuple, dict[str, Any]] | None:
+    """The operands and the named scales of a call in the older order; None for any other call."""
+    if name.rstrip("_") not in OLDER_ORDER:
+        return None
+    count, names = OLDER_ORDER[name.rstrip("_")]
+    extra = len(args) - count
+    if not 1 <= extra <= len(names):
+        return None
+    # A method's tensor comes first, then the scales; a function has beta before the tensor.
+    if not isinstance(args[0], Tensor):
+        args = (args[1], args[0], *args[2:])
+    scales = args[1 : 1 + extra]
+    if not all(isinstance(scale, Number) or (isinstance(scale, Tensor) and scale.ndim == 0) for scale in scales):
+        return None
+    return (args[0], *args[1 + extra :]), dict(zip(names, scales, strict=False))
+
+
+def warn_of_order(name: str, scales: dict[str, Any]) -> None:
+    """Says once in a process, as PyTorch does, that the older order will go."""
+    if not _warned:
+        _warned.add(name)
+        words = " and ".join(f"{scale}=" for scale in scales)
+        rule = f"This overload of {name} is deprecated: give {words} by name, after the tensors."
+        warnings.warn(rule, UserWarning, stacklevel=4)
+
+
+def in_older_order(function: Callable, name: str) -> Callable:
+    """The function, which takes its scales by position too."""
+
+    def published(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            found = scales_by_name(name, args)
+            if found is None:
+                raise
+        return call_again(function, name, found, kwargs)
+
+    return standing_for(function, published)
+
+
+def call_again(
+    function: Callable, name: str, found: tuple[tuple, dict[str, Any]], kwargs: dict[str, Any]
+) -> Any:
+    operands, scales = found
+    warn_of_order(name, scales)
+    return function(*operands, **scales, **kwargs)
+
+
 def standing_for(function: Callable, published: Callable) -> Callable:
     """Gives a function that calls another one its name and words."""
     published.__name__ = published.__qualname__ = function.__name__
@@ -70,4 +134,10 @@ def standing_for(function: Callable, published: Callable) -> Callable:
 
 def method_of(function: Callable) -> Callable:
     """The method for a public function. Methods take no out=, so they skip the function that handles it."""
-    return by_either_name(getattr(function, "__wrapped__", function))
+    plain = by_either_name(getattr(function, "__wrapped__", function))
+    return in_older_order(plain, plain.__name__) if plain.__name__ in OLDER_ORDER else plain
+
+
+def writing_method(function: Callable, name: str) -> Callable:
+    """The method for an in-place form."""
+    return in_older_order(function, name) if name.rstrip("_") in OLDER_ORDER else function

@@ -30,7 +30,13 @@ from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops import op as registry
 from cleargrad.ops.apply import NUMBERS, checked, open_door
-from cleargrad.ops.argument_names import by_either_name, pytorch_names, standing_for
+from cleargrad.ops.argument_names import (
+    by_either_name,
+    call_again,
+    pytorch_names,
+    scales_by_name,
+    standing_for,
+)
 from cleargrad.ops.autocast import casting, uncast
 from cleargrad.ops.flat_doors import F32, F64, binary_door, many_door, unary_door, writing_door
 from cleargrad.ops.inplace import inplace_form, write_out
@@ -100,7 +106,8 @@ def _elementwise_rules(
         common = promoted(name, names, operands)
         if check is not None:
             check(*operands)
-        if common.category not in accepts:
+        unfit = common.stored and (result == "same" or (result == "float" and common.is_floating_point))
+        if unfit or common.category not in accepts:
             facts = dict(zip(names, operands))
             raise error(NotImplementedError, name, f"not implemented for {common}", **facts)
         if result == "float" and common.category < dtypes.FLOAT:
@@ -185,7 +192,7 @@ def reduction(
     join = join or numpy_reading.NUMPY[tree.primitive].reduce
 
     def final(kind: dtypes.dtype) -> dtypes.dtype:
-        if kind.category not in accepts:
+        if kind.category not in accepts or (kind.stored and (result == "same" or kind.is_floating_point)):
             raise error(NotImplementedError, name, f"not implemented for {kind}")
         if result == "bool":
             return dtypes.bool_ if kind is not dtypes.uint8 else kind
@@ -383,19 +390,22 @@ def publish(
 
 
 def with_out(function: Callable, name: str) -> Callable:
-    """Adds PyTorch's `out=` to a function, and NumPy's names for its arguments."""
+    """Adds PyTorch's `out=` to a function, and the other names and orders of its arguments."""
 
     def published(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is not None and mode.autocast is not None:
             return uncast(published, args, {**kwargs, "out": out})
-        renamed = None
+        renamed = older = None
         try:
             result = function(*args, **kwargs)
         except TypeError:
             renamed = pytorch_names(function, kwargs)
-            if renamed is None:
+            older = scales_by_name(name, args)
+            if renamed is None and older is None:
                 raise
-        if renamed is not None:
+        if older is not None:
+            result = call_again(function, name, older, kwargs)
+        elif renamed is not None:
             result = function(*args, **renamed)
         return result if out is None else write_out(out, result, name)
 

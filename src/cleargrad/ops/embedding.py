@@ -23,7 +23,6 @@ from cleargrad.ops.gathering import INTEGERS, check_index
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.places import are_outside, index_op, sum_at
 from cleargrad.ops.ranges import arange
-from cleargrad.ops.record import no_value_error
 from cleargrad.ops.samples import Conventional, Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -322,7 +321,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     check_index("one_hot", tensor, (dtypes.int64,), matrix=None)
     if num_classes == -1:
         if mode.recorder is not None:
-            raise no_value_error("one_hot")
+            mode.recorder.refuse("one_hot")
         if not tensor._data.size:
             raise error(RuntimeError, "one_hot", "can not infer the number of classes from an empty tensor")
         num_classes = int(tensor.max()) + 1

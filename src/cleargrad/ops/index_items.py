@@ -15,7 +15,6 @@ from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops import creation
-from cleargrad.ops.record import no_value_error
 
 FULL = slice(None)
 BOUNDS = (int, type(None))
@@ -209,7 +208,7 @@ def unpack_masks(gathered: dict[int, Tensor]) -> tuple[tuple[int, ...], tuple[Te
     for dim, places in gathered.items():
         if is_mask(places):
             if mode.recorder is not None:
-                raise no_value_error("index")
+                mode.recorder.refuse("index")
             mask = places._data
             found = np.nonzero(mask) if mask.ndim else (np.zeros(1 if mask else 0, np.int64),)
             indices += map(wrap, found)

@@ -34,7 +34,6 @@ from cleargrad.ops.inplace import call_inplace, check_memory, looks_into_history
 from cleargrad.ops.masking import as_number, fill_op
 from cleargrad.ops.op import FACES, Face
 from cleargrad.ops.places import index_op, index_put_op, index_put_samples, index_shape, write_places
-from cleargrad.ops.record import no_value_error
 from cleargrad.ops.views import alias, check_tensor, index_new_axis, index_select_one, index_slice, link_view
 
 _select, _slice = index_select_one.op, index_slice.op
@@ -210,7 +209,7 @@ def check_order_is_known(gathered: dict[int, Tensor]) -> None:
     dims = tuple(gathered)
     scattered = dims[-1] - dims[0] != len(dims) - 1
     if scattered and any(not places._data.ndim for places in gathered.values()):
-        raise no_value_error("index_put_")
+        mode.recorder.refuse("index_put_")
 
 
 def fitted(target: Tensor, value: Tensor, place: tuple[int, ...]) -> Tensor:

@@ -108,9 +108,10 @@ def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> 
     if value._data.dtype != target._data.dtype:
         value = value.to(OF_NUMPY[target._data.dtype])
         edge = edge_of(value) if mode.grad else None
-    if mode.recorder is not None:
-        mode.recorder.write(target, value)
-    else:
+    recorder = mode.recorder
+    if recorder is not None:
+        value = recorder.write(target, value)
+    if recorder is None or recorder.runs:
         np.copyto(target._data, value._data, casting="unsafe")
     target.bump()
     if edge is None and target_edge is not None:
@@ -147,7 +148,11 @@ def write_out(out: Tensor | tuple, result: Any, name: str) -> Any:
     if not can_cast(result.dtype, out.dtype):
         rule = f"result type {result.dtype} can't be cast to the desired output type {out.dtype}"
         raise error(RuntimeError, name, rule)
+    if mode.recorder is not None and out._data.shape == result._data.shape:
+        return assign(out, result, name)
     if out._data.shape != result._data.shape:
+        if mode.recorder is not None:
+            mode.recorder.refuse(name)
         out._data = np.empty(result._data.shape, out._data.dtype)
     np.copyto(out._data, result._data, casting="unsafe")
     out.bump()

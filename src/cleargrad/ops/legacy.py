@@ -47,23 +47,26 @@ def new_tensor(cls: type, *args: Any, device: Any = None) -> Tensor:
 Tensor.__new__ = staticmethod(new_tensor)  # type: ignore[method-assign,assignment]
 
 
-class TensorType:
-    """The old type of a dtype: a constructor, and a second argument for isinstance."""
+class TensorType(type):
+    """The old type of a dtype: a constructor, and a second argument for isinstance.
 
-    is_cuda = False
+    It is a class because programs annotate with it: `torch.FloatTensor | None`.
+    """
+
+    is_cuda = is_sparse = False
+    dtype: dtypes.dtype
+
+    def __new__(cls, name: str, kind: dtypes.dtype) -> TensorType:
+        return super().__new__(cls, name, (), {"__module__": "torch", "dtype": kind})
 
     def __init__(self, name: str, kind: dtypes.dtype):
-        self.__name__ = name
-        self.dtype = kind
+        super().__init__(name, (), {})
 
     def __call__(self, *args: Any, device: Any = None) -> Tensor:
         return construct(self.dtype, args)
 
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, Tensor) and value.dtype is self.dtype
-
-    def __repr__(self) -> str:
-        return f"<class 'torch.{self.__name__}'>"
 
 
 TYPES = {
@@ -85,6 +88,8 @@ TYPES = {
 }
 FUNCTIONS.update(TYPES)
 NAMES = {kind.dtype: f"torch.{name}" for name, kind in TYPES.items()}
+NAMES |= {kind: f"torch.UInt{8 * kind.itemsize}Tensor" for kind in dtypes.UNSIGNED}
+NAMES |= {kind: f"torch.{kind.name.capitalize()}Tensor" for kind in dtypes.FLOAT8}
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | Tensor:

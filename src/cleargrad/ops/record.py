@@ -33,7 +33,7 @@ def data_dependent(name: str) -> Callable:
 
     def spec(*operands: Any, **attrs: Any) -> None:
         if mode.recorder is not None:
-            raise no_value_error(name)
+            mode.recorder.refuse(name)
 
     return spec
 
@@ -67,6 +67,7 @@ class Graph:
     """A straight line of calls. Outside tensors are inputs by reference; `writes` says what they become."""
 
     inputs: list[Value] = field(default_factory=list)
+    input_arrays: list[np.ndarray] = field(default_factory=list)  # of the shape, dtype and strides of inputs
     outside: list[tuple[Value, Tensor]] = field(default_factory=list)
     constants: list[tuple[Value, np.ndarray]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -87,6 +88,8 @@ class Graph:
 class Recorder:
     """Collects the calls of the current thread into a graph, as a context manager."""
 
+    runs = False  # whether calls are run as well, so that values exist (compile/tracer.py)
+
     def __init__(self) -> None:
         self.graph = Graph()
         self.known: dict[int, tuple[Value, int]] = {}  # id of an array -> its value, and the writes it saw
@@ -94,6 +97,7 @@ class Recorder:
         self.owners: dict[int, Tensor] = {}  # id of a version cell -> the tensor that is the whole memory
         self.writes: dict[int, int] = {}  # id of an owner's array -> how often the memory was written
         self.written: dict[int, Tensor] = {}
+        self.referred: set[int] = set()  # ids of the arrays of outside tensors
 
     def __enter__(self) -> Recorder:
         self.before = mode.set(recorder=self)
@@ -106,7 +110,19 @@ class Recorder:
         """A symbolic tensor of the same shape, dtype and strides."""
         tensor = wrap(np.empty_like(like._data))
         self.graph.inputs.append(self.name(tensor))
+        self.graph.input_arrays.append(tensor._data)
         return tensor
+
+    def refuse(self, name: str) -> None:
+        """A call asked for a value."""
+        raise no_value_error(name)
+
+    def number(self, tensor: Tensor) -> Any:
+        """A call asked for a value as a Python number."""
+        return self.refuse("item")
+
+    def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
+        """The gradient of a leaf is about to be read, replaced or added to; with `clears`, it is only forgotten."""
 
     def constant(self, data: np.ndarray) -> Tensor:
         """A tensor whose values are known now and the same in every run."""
@@ -187,21 +203,29 @@ class Recorder:
         if found is not None and (seen == writes or owner._data is tensor._data):
             return found
         if owner._data is tensor._data or not writes:
-            value = self.name(tensor)
-            self.graph.outside.append((value, tensor))
-            return value
+            return self.refer(tensor)
         source = self.value(owner)
         value = self.name(tensor)
         self.graph.calls.append(Call(OPS["as_strided"], (source,), geometry(tensor, owner), (value,)))
         return value
 
-    def write(self, target: Tensor, value: Tensor) -> None:
-        """Makes a write functional: the memory's owner stands for a new value from here on."""
+    def refer(self, tensor: Tensor) -> Value:
+        """A tensor that the recorder has not seen made: an input by reference."""
+        value = self.name(tensor)
+        self.graph.outside.append((value, tensor))
+        self.referred.add(id(tensor._data))
+        return value
+
+    def write(self, target: Tensor, value: Tensor) -> Tensor:
+        """Makes a write functional: the memory's owner stands for a new value from here on.
+
+        Returns what is written.
+        """
         new = self.value(value)
         owner = self.owner(target)
-        outside = id(owner._data) not in self.known or any(
-            tensor._data is owner._data for _, tensor in self.graph.outside
-        )
+        if id(owner._data) not in self.known:
+            self.value(owner)  # notes where the memory is from
+        outside = id(owner._data) in self.referred
         if owner._data is not target._data:
             old = self.value(owner)
             new, part = self.slot(old.spec), new
@@ -211,6 +235,7 @@ class Recorder:
         self.set(owner, new)
         if outside:
             self.written[id(owner._data)] = owner
+        return value
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
         """The graph, with these tensors as its outputs and the outside tensors that were written."""

@@ -259,5 +259,6 @@ def lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     """One step of an LSTM: the new h and c."""
     sizes = check_cell("lstm_cell", input, hx, w_ih, w_hh)
-    _, last = lstm_direction(input, hx, (w_ih, w_hh, b_ih, b_hh, None), sizes, False)
-    return last  # type: ignore[return-value]
+    # Of one step, all outputs are the last one; they are saved for the gradient anyway, and the last need not be.
+    h, (_, c) = lstm_direction(input, hx, (w_ih, w_hh, b_ih, b_hh, None), sizes, False)
+    return h, c

@@ -152,11 +152,11 @@ class Optimizer:
         """Forgets the gradients; with `set_to_none=False` they become zeros that the next step still sees."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                grad = parameter.grad
-                if grad is None:
-                    continue
                 if set_to_none:
                     parameter.grad = None
+                    continue
+                grad = parameter.grad
+                if grad is None:
                     continue
                 if grad.grad_fn is not None:
                     grad.detach_()

@@ -6,7 +6,7 @@ take them apart. Read next: utils/benchmark/__init__.py.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -62,8 +62,44 @@ class LeafSpec(TreeSpec):
         super().__init__(None)
 
 
-def keys_of(tree: Any) -> tuple[list, list]:
+class SequenceKey(NamedTuple):
+    """A step of a path to a leaf: a place in a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+
+class MappingKey(NamedTuple):
+    """A step of a path to a leaf: a key of a dictionary."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+class GetAttrKey(NamedTuple):
+    """A step of a path to a leaf: an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+def _dict_flatten(tree: Any) -> tuple[list, list]:
     return list(tree.values()), list(tree.keys())
+
+
+def _dict_flatten_with_keys(tree: Any) -> tuple[list, list]:
+    values, keys = _dict_flatten(tree)
+    return [(MappingKey(key), value) for key, value in zip(keys, values, strict=True)], keys
+
+
+def _dict_unflatten(values: Iterable, context: list) -> dict:
+    return dict(zip(context, values, strict=True))
 
 
 SUPPORTED_NODES: dict[Any, NodeDef] = {
@@ -71,8 +107,8 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {
     for node in (
         NodeDef(list, lambda tree: (tree, None), lambda leaves, _: list(leaves)),
         NodeDef(tuple, lambda tree: (list(tree), None), lambda leaves, _: tuple(leaves)),
-        NodeDef(dict, keys_of, lambda leaves, keys: dict(zip(keys, leaves, strict=True))),
-        NodeDef(OrderedDict, keys_of, lambda leaves, keys: OrderedDict(zip(keys, leaves, strict=True))),
+        NodeDef(dict, _dict_flatten, _dict_unflatten),
+        NodeDef(OrderedDict, _dict_flatten, lambda leaves, keys: OrderedDict(zip(keys, leaves, strict=True))),
         NodeDef(
             defaultdict,
             lambda tree: (list(tree.values()), [tree.default_factory, list(tree.keys())]),
@@ -104,6 +140,15 @@ def node_of(tree: Any) -> NodeDef | None:
     if is_namedtuple(tree):
         return NAMED_TUPLE
     return SUPPORTED_NODES.get(type(tree))
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class a tree's root is registered as."""
+    return namedtuple if is_namedtuple(tree) else type(tree)
+
+
+def _is_leaf(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> bool:
+    return (is_leaf is not None and is_leaf(tree)) or node_of(tree) is None
 
 
 def tree_flatten(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> tuple[list, TreeSpec]:
@@ -202,3 +247,44 @@ def tree_all(pred: Callable, tree: PyTree, is_leaf: Callable | None = None) -> b
 
 def tree_any(pred: Callable, tree: PyTree, is_leaf: Callable | None = None) -> bool:
     return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def keys_below(tree: PyTree, count: int) -> list:
+    """The steps from a tree's root to its children."""
+    if is_namedtuple(tree):
+        return [GetAttrKey(name) for name in tree._fields]
+    if isinstance(tree, dict):
+        return [MappingKey(key) for key in tree]
+    return [SequenceKey(place) for place in range(count)]
+
+
+def tree_leaves_with_path(tree: PyTree, is_leaf: Callable | None = None) -> list[tuple[tuple, Any]]:
+    """Every leaf with the steps that lead to it."""
+    if _is_leaf(tree, is_leaf):
+        return [((), tree)]
+    node = node_of(tree)
+    children = [] if node is None else list(node.flatten_fn(tree)[0])
+    return [
+        ((step, *path), leaf)
+        for step, child in zip(keys_below(tree, len(children)), children, strict=True)
+        for path, leaf in tree_leaves_with_path(child, is_leaf)
+    ]
+
+
+def tree_flatten_with_path(tree: PyTree, is_leaf: Callable | None = None) -> tuple[list, TreeSpec]:
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(
+    func: Callable, tree: PyTree, *rests: PyTree, is_leaf: Callable | None = None
+) -> PyTree:
+    """A tree of the same form, made leaf by leaf by a function that also sees the steps to the leaf."""
+    found, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [parts_like(rest, spec) for rest in rests]
+    made = [func(path, leaf, *more) for (path, leaf), *more in zip(found, *others, strict=True)]
+    return tree_unflatten(made, spec)
+
+
+def keystr(kp: tuple) -> str:
+    """A path as Python writes it: `[0]['weight'].name`."""
+    return "".join(map(str, kp))

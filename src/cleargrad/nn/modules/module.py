@@ -11,11 +11,13 @@ from cleargrad.nn.hooks import (
     register_module_parameter_registration_hook,
 )
 from cleargrad.nn.module import Module
+from cleargrad.nn.module import indented as _addindent
 from cleargrad.nn.state import _IncompatibleKeys
 
 __all__ = [
     "Module",
     "_IncompatibleKeys",
+    "_addindent",
     "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",

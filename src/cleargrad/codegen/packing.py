@@ -1,0 +1,213 @@
+"""Copies pieces of matrices into panels: the order in which the tiles of a product read them.
+
+A panel of the right operand holds, for each k, neighbouring columns side by side; a strip of the left one neighbouring
+rows. Each function here writes one such copy into the code of a kernel. What lies beside the matrix is never read: at
+its edge the last column or row is read again, and what comes of it is dropped. Read next: codegen/gemm_tiles.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cleargrad.codegen.llvm_text import SIZES, Code, Val, element_of, vector, width_of
+
+PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix in memory; a stride is in elements, and a literal 1 where that is compiled in."""
+
+    start: Val
+    element: str
+    along_k: Val
+    across: Val  # from row to row of the left operand, from column to column of the right one
+
+
+class ProductCode(Code):
+    """Code with what kernels of products share: named arguments and lanes of vectors."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self.places = {name: place for place, name in enumerate(names)}
+
+    def word(self, name: str, type: str = "i64") -> Val:
+        """An argument by its name."""
+        place = self.at(PARAMETERS[0], self.integer(self.places[name]), "i64")
+        return self.pure(type, f"load {type}, ptr {place.name}, align 8, !invariant.load !{{}}")
+
+    def least(self, a: Val, b: Val) -> Val:
+        return self.intrinsic("smin", "i64", a, b)
+
+    def most(self, a: Val, b: Val) -> Val:
+        return self.intrinsic("smax", "i64", a, b)
+
+    def shuffle(self, a: Val, b: Val, lanes: Sequence[int]) -> Val:
+        """Lanes of two vectors; those of the second are numbered on from those of the first."""
+        mask = ", ".join(f"i32 {lane}" for lane in lanes)
+        type = vector(element_of(a.type), len(lanes))
+        return self.pure(type, f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{mask}>")
+
+    def masked_load(self, pointer: Val, type: str, count: Val) -> Val:
+        """The first `count` elements of a vector in memory, zeros behind them."""
+        width, element = width_of(type), element_of(type)
+        if width == 1:
+            return self.load(pointer, type)
+        numbers = Val(f"<{', '.join(f'i32 {lane}' for lane in range(width))}>", vector("i32", width))
+        least = self.pure("i32", f"trunc {self.most(self.least(count, self.integer(width)), self.integer(0))} to i32")
+        mask = self.compare("slt", numbers, self.splat(least, width))
+        short = {"float": "f32", "double": "f64"}[element]
+        self.declared.add(f"declare {type} @llvm.masked.load.v{width}{short}.p0(ptr, i32, {mask.type}, {type})")
+        operands = f"{pointer}, i32 {SIZES[element]}, {mask}, {self.const(0, type)}"
+        return self.now(type, f"call {type} @llvm.masked.load.v{width}{short}.p0({operands})")
+
+    def product(self, a: Val, b: Val) -> Val:
+        """An offset: what is multiplied by a literal 1 stays as it is."""
+        if a.name == "1" or b.name == "1":
+            return b if a.name == "1" else a
+        return self.mul(a, b)
+
+
+def transpose(code: ProductCode, rows: list[Val]) -> list[Val]:
+    """As many vectors as each has lanes, as the columns of the square they make.
+
+    First inside each 16 bytes, where processors have instructions for it, then whole such pieces change places.
+    """
+    width = len(rows)
+    inside = min(width, 16 // SIZES[element_of(rows[0].type)])
+    pieces = range(0, width, inside)
+    if inside == 4:
+        low = [p + lane for p in pieces for lane in (0, width, 1, width + 1)]
+        high = [p + lane for p in pieces for lane in (2, width + 2, 3, width + 3)]
+        front = [p + lane for p in pieces for lane in (0, 1, width, width + 1)]
+        back = [p + lane for p in pieces for lane in (2, 3, width + 2, width + 3)]
+        mixed: list[Val] = []
+        for k in range(0, width, 4):
+            a, b, c, d = rows[k : k + 4]
+            ab, cd = code.shuffle(a, b, low), code.shuffle(c, d, low)
+            mixed += [code.shuffle(ab, cd, front), code.shuffle(ab, cd, back)]
+            ab, cd = code.shuffle(a, b, high), code.shuffle(c, d, high)
+            mixed += [code.shuffle(ab, cd, front), code.shuffle(ab, cd, back)]
+        rows, distance = mixed, 4
+    else:
+        distance = 1
+    while distance < width:
+        rows = swap_pieces(code, rows, distance)
+        distance *= 2
+    return rows
+
+
+def swap_pieces(code: ProductCode, rows: list[Val], distance: int) -> list[Val]:
+    """Exchanges pieces of `distance` lanes between rows that lie as far apart."""
+    width, result = len(rows), list(rows)
+    for one in range(width):
+        if one & distance:
+            continue
+        other = one | distance
+        a, b = rows[one], rows[other]
+        result[one] = code.shuffle(a, b, [x if not x & distance else width + x - distance for x in range(width)])
+        result[other] = code.shuffle(a, b, [x + distance if not x & distance else width + x for x in range(width)])
+    return result
+
+
+def pack_panel(
+    code: ProductCode, source: Matrix, target: Val, lanes: int, vectors: int, columns: Val, depth: Val
+) -> None:
+    """Copies `columns` (at most lanes · vectors) columns of `depth` elements, k by k.
+
+    Memory for a multiple of `lanes` k must lie at the target.
+    """
+    if source.across.name == "1":
+        pack_rows_of_panel(code, source, target, lanes, vectors, columns, depth)
+    elif source.along_k.name == "1":
+        pack_by_transposing(code, source, target, lanes, vectors, columns, depth)
+    else:
+        pack_single_elements(code, source, target, lanes * vectors, columns, depth)
+
+
+def pack_rows_of_panel(
+    code: ProductCode, source: Matrix, target: Val, lanes: int, vectors: int, columns: Val, depth: Val
+) -> None:
+    type, width = vector(source.element, lanes), code.integer(lanes * vectors)
+    full = code.compare("sge", columns, width)
+    for whole in (True, False):
+        with code.when(full if whole else code.binary("xor", full, Val("true", "i1"))):
+            with code.loop(code.integer(0), depth) as k:
+                row = code.at(source.start, code.mul(k, source.along_k), source.element)
+                to = code.at(target, code.mul(k, width), source.element)
+                for number in range(vectors):
+                    shift = code.integer(number * lanes)
+                    place = code.at(row, shift, source.element)
+                    value = (
+                        code.load(place, type)
+                        if whole
+                        else code.masked_load(place, type, code.sub(columns, shift))
+                    )
+                    code.store(value, code.at(to, shift, source.element))
+
+
+def pack_by_transposing(
+    code: ProductCode, source: Matrix, target: Val, lanes: int, vectors: int, columns: Val, depth: Val
+) -> None:
+    type, last = vector(source.element, lanes), code.sub(columns, code.integer(1))
+    evenly = code.binary("and", depth, code.integer(-lanes))
+    with code.loop(code.integer(0), code.integer(vectors)) as group:
+        first = code.mul(group, code.integer(lanes))
+        starts = []
+        for lane in range(lanes):
+            column = code.least(code.add(first, code.integer(lane)), last)
+            starts.append(code.at(source.start, code.mul(column, source.across), source.element))
+        there = code.at(target, first, source.element)
+        for whole in (True, False):
+            begin, end = (code.integer(0), evenly) if whole else (evenly, depth)
+            with code.loop(begin, end, lanes) as k:
+                places = [code.at(start, k, source.element) for start in starts]
+                rows = [
+                    code.load(place, type) if whole else code.masked_load(place, type, code.sub(depth, k))
+                    for place in places
+                ]
+                for number, row in enumerate(transpose(code, rows)):
+                    step = code.mul(code.add(k, code.integer(number)), code.integer(lanes * vectors))
+                    code.store(row, code.at(there, step, source.element))
+
+
+def pack_single_elements(
+    code: ProductCode, source: Matrix, target: Val, width: int, columns: Val, depth: Val
+) -> None:
+    last = code.sub(columns, code.integer(1))
+    with code.loop(code.integer(0), depth) as k:
+        row = code.at(source.start, code.mul(k, source.along_k), source.element)
+        to = code.at(target, code.mul(k, code.integer(width)), source.element)
+        with code.loop(code.integer(0), code.integer(width)) as column:
+            place = code.at(row, code.mul(code.least(column, last), source.across), source.element)
+            code.store(code.load(place, source.element), code.at(to, column, source.element))
+
+
+def pack_strip(
+    code: ProductCode, source: Matrix, target: Val, height: int, lanes: int, rows: Val, depth: Val
+) -> None:
+    """Copies `rows` (at most `height`) rows of `depth` elements, k by k."""
+    if source.across.name == "1":
+        full = code.compare("sge", rows, code.integer(height))
+        with code.when(full):
+            copy_neighbours(code, source, target, height, lanes, depth)
+        with code.when(code.binary("xor", full, Val("true", "i1"))):
+            pack_single_elements(code, source, target, height, rows, depth)
+    else:
+        pack_single_elements(code, source, target, height, rows, depth)
+
+
+def copy_neighbours(
+    code: ProductCode, source: Matrix, target: Val, height: int, lanes: int, depth: Val
+) -> None:
+    with code.loop(code.integer(0), depth) as k:
+        row = code.at(source.start, code.mul(k, source.along_k), source.element)
+        to = code.at(target, code.mul(k, code.integer(height)), source.element)
+        done = 0
+        while done < height:
+            size = min(lanes, 1 << (height - done).bit_length() - 1)
+            shift = code.integer(done)
+            value = code.load(code.at(row, shift, source.element), vector(source.element, size))
+            code.store(value, code.at(to, shift, source.element))
+            done += size

@@ -1,0 +1,84 @@
+"""What is done to a recorded graph before it is compiled: a list of named functions, each from graph to graph.
+
+They know nothing of machines. `replay` gives the same numbers before and after each of them. Read next:
+compile/lazy.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from cleargrad.ops.op import OPS
+from cleargrad.ops.record import Call, Graph, Value
+
+# Ops whose results differ from call to call, or that must happen as often as they are written.
+DRAWS = frozenset(
+    name
+    for name in (
+        "uniform", "normal", "log_normal", "exponential", "cauchy", "geometric", "randint", "random",
+        "bernoulli_scalar", "bernoulli", "randperm", "multinomial", "poisson", "binomial", "rrelu_slopes",
+        "standard_gamma", "dirichlet",
+    )
+    if name in OPS
+)  # fmt: skip
+
+
+def prepared(graph: Graph) -> Graph:
+    """The graph after all passes."""
+    for _, change in PASSES:
+        graph = change(graph)
+    return graph
+
+
+def join_equals(graph: Graph) -> Graph:
+    """Calls of the same op on the same values are one call; equal constants are one constant."""
+    first: dict[Any, tuple[Value, ...]] = {}
+    stands_for: dict[int, Value] = {}
+    constants = []
+    for value, array in graph.constants:
+        key = (array.dtype, array.shape, array.tobytes())
+        if array.size <= 4096 and key in first:
+            stands_for[value.index] = first[key][0]
+        else:
+            first[key] = (value,)
+            constants.append((value, array))
+
+    def now(x: Any) -> Any:
+        return stands_for.get(x.index, x) if isinstance(x, Value) else x
+
+    calls = []
+    for call in graph.calls:
+        operands = tuple(now(x) for x in call.operands)
+        names = tuple(x.index if isinstance(x, Value) else ("number", type(x), repr(x)) for x in operands)
+        specs = tuple(result.spec for result in call.results)
+        key = (call.op.name, names, repr(sorted(call.attrs.items())), repr(specs))
+        if call.op.name not in DRAWS and key in first:
+            for result, known in zip(call.results, first[key], strict=True):
+                stands_for[result.index] = known
+            continue
+        first[key] = call.results
+        calls.append(Call(call.op, operands, call.attrs, call.results))
+    outputs = [now(value) for value in graph.outputs]
+    writes = [(tensor, now(value)) for tensor, value in graph.writes]
+    return replace(graph, calls=calls, constants=constants, outputs=outputs, writes=writes)
+
+
+def drop_unused(graph: Graph) -> Graph:
+    """Calls whose results nobody needs are gone; random draws stay, because the generator must move on."""
+    needed = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
+    kept = []
+    for call in reversed(graph.calls):
+        if call.op.name in DRAWS or any(result.index in needed for result in call.results):
+            kept.append(call)
+            needed.update(x.index for x in call.operands if isinstance(x, Value))
+    outside = [(value, tensor) for value, tensor in graph.outside if value.index in needed]
+    constants = [(value, array) for value, array in graph.constants if value.index in needed]
+    return replace(graph, calls=kept[::-1], outside=outside, constants=constants)
+
+
+PASSES: list[tuple[str, Callable[[Graph], Graph]]] = [
+    ("join equal calls", join_equals),
+    ("drop unused calls", drop_unused),
+]
