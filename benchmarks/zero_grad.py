@@ -4,7 +4,7 @@
 
 A network of four square layers, by width. "zero and backward" is the time of zero_grad() and backward() in a step on
 eight rows, where gradients are most of the work: zeros are written, read and added to. "peak" is by how much
-memory grows during steps on a large batch, beyond the parameters: zeros are held while the activations are as well.
+memory grows when the network is made and trained on a large batch: zeros are held while the activations are as well.
 Every run is a process of its own, with one thread; the median of the rounds counts. Needs torch.
 
 docs/figures/zero_grad.py draws the results.
@@ -46,9 +46,9 @@ def run_child(library: str, width: int, set_to_none: bool) -> None:
     torch.set_num_threads(1)
     for _ in range(2):
         step(torch, network(nn, 8), 2, 8, set_to_none)  # loads the code of every op
-    model = network(nn, width)
     before = resident()
     forget_peak()
+    model = network(nn, width)
     for _ in range(3):
         step(torch, model, width, width, set_to_none)
     peak = resident("VmHWM")

@@ -55,6 +55,18 @@ def fill(namespace: dict[str, object]) -> None:
         printed.__module__ = module
     if not any(isinstance(finder, Alias) for finder in sys.meta_path):
         sys.meta_path.insert(0, Alias())
+    name_loaded_modules()
+
+
+def name_loaded_modules() -> None:
+    """Gives the modules that cleargrad has loaded their names in PyTorch.
+
+    Python then takes them as they are. Were they found by `Alias`, it would also set them in their packages, and
+    `from torch.autograd.gradcheck import gradcheck` would put a module where `torch.autograd.gradcheck` was a function.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith("cleargrad."):
+            sys.modules.setdefault(theirs(name), module)
 
 
 def late_name(name: str) -> object:
@@ -83,6 +95,7 @@ class Alias(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(ours(spec.name))
         self.specs[spec.name] = module.__spec__
+        name_loaded_modules()
         return module
 
     def exec_module(self, module: ModuleType) -> None:

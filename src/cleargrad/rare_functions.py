@@ -6,13 +6,15 @@ Read next: settings.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cleargrad.autograd.modes import set_detect_anomaly
 from cleargrad.core.tensor import Tensor
+from cleargrad.foreach import FUNCTIONS as FOREACH
 from cleargrad.missing import missing
 from cleargrad.ops.contractions import bilinear as bilinear
+from cleargrad.ops.creation import tensor
 from cleargrad.ops.ranges import arange
 
 # `torch.exp_(x)` is `x.exp_()`, and so on.
@@ -79,11 +81,73 @@ def sym_ite(b: bool, t: Any, f: Any) -> Any:
     return t if b else f
 
 
+# Checks that PyTorch's own Python code makes, and libraries with it.
+
+
+def _assert(condition: Any, message: str) -> None:
+    """An assert statement as a function."""
+    assert condition, message
+
+
+def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], str] | None) -> None:
+    """Raises an error whose message is made only when it is needed."""
+    if not cond:
+        stated = "Expected cond to be True, but got False." if message is None else str(message())
+        raise error_type(stated)
+
+
+def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond: Any, message: Callable[[], str] | None = None) -> None:
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond: Any, message: Callable[[], str] | None = None) -> None:
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond: Any, message: Callable[[], str] | None = None) -> None:
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond: Any, message: Callable[[], str] | None = None) -> None:
+    _check_with(NotImplementedError, cond, message)
+
+
+def _check_is_size(i: int, message: Callable[[], str] | None = None, *, max: int | None = None) -> None:
+    _check(i >= 0 and (max is None or i <= max), message)
+
+
+def _check_tensor_all_with(
+    error_type: type[Exception], cond: Tensor, message: Callable[[], str] | None = None
+) -> None:
+    _check_with(error_type, bool(cond.all()), message)
+
+
+def _check_tensor_all(cond: Tensor, message: Callable[[], str] | None = None) -> None:
+    _check(bool(cond.all()), message)
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    return tensor(list(self.shape))
+
+
+CHECKS = (
+    *("_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all"),
+    *("_check_tensor_all_with", "_check_type", "_check_value", "_check_with", "_shape_as_tensor"),
+)
+
 SPARSE = [f"sparse_{kind}_tensor" for kind in ("coo", "csr", "csc", "bsr", "bsc", "compressed")]
 for _name in SPARSE:
     globals()[_name] = missing(f"torch.{_name}", "have sparse tensors")
 
+globals().update(FOREACH)
+
 __all__ = [
+    *CHECKS,
+    *FOREACH,
     *METHODS,
     *SPARSE,
     "SymBool",

@@ -6,6 +6,7 @@ Read next: serialization/__init__.py.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -81,8 +82,14 @@ class UntypedStorage:
     def tolist(self) -> list:
         return self._values.tolist()
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
+        """An element, or the part of the storage that a slice names, on the same memory."""
+        if isinstance(index, slice):
+            return self._with(self._values[index].view(BYTE))
         return self._values[index].item()
+
+    def _with(self, memory: np.ndarray) -> UntypedStorage:
+        return UntypedStorage(memory)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._values[index] = value
@@ -90,8 +97,28 @@ class UntypedStorage:
     def __iter__(self) -> Any:
         return iter(self._values.tolist())
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self._values.__array_interface__
+
     def cpu(self) -> UntypedStorage:
         return self
+
+    def untyped(self) -> UntypedStorage:
+        return UntypedStorage(self._memory)
+
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The bytes of a file, mapped into memory; what is written to them reaches the file if it is shared."""
+        if shared:
+            with open(filename, "ab") as file:  # a file that is too short grows
+                file.truncate(max(nbytes, os.path.getsize(filename)))
+        count = nbytes or os.path.getsize(filename)
+        mapped = np.memmap(filename, BYTE, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, BYTE)
+        return UntypedStorage(mapped.view(Memory))
 
 
 class TypedStorage(UntypedStorage):
@@ -102,8 +129,8 @@ class TypedStorage(UntypedStorage):
         self.dtype = dtype
         self._values = memory.view(dtype.numpy)
 
-    def untyped(self) -> UntypedStorage:
-        return UntypedStorage(self._memory)
+    def _with(self, memory: np.ndarray) -> TypedStorage:
+        return TypedStorage(memory, self.dtype)
 
 
 @method

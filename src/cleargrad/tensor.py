@@ -425,21 +425,21 @@ def swapped(door: Callable) -> Callable:
         try:
             return door(other, self)
         except TypeError:
-            return NotImplemented  # Python's turn, so that [0] * x repeats the list
+            return NotImplemented
 
     return reflected
 
 
-def compared(door: Callable) -> Callable:
-    """`==` and `!=` answer for anything: what cannot be compared is left to Python, which says unequal."""
+def left_to_python(door: Callable) -> Callable:
+    """An operator that leaves what it cannot take to Python: `x == "a"` is unequal, `[0] * x` repeats the list."""
 
-    def compare(self: Tensor, other: Any) -> Any:
+    def operator(self: Tensor, other: Any) -> Any:
         try:
             return door(self, other)
         except TypeError:
             return NotImplemented
 
-    return compare
+    return operator
 
 
 # Operators call the doors of their ops directly; what they cannot take becomes Python's own TypeError.
@@ -459,12 +459,13 @@ OPERATORS: dict[str, Callable] = {
 }
 for _name, _door in OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _door)
-    setattr(Tensor, f"__r{_name}__", swapped(_door))
+    # As in PyTorch, `2 * x` is x times 2: x is the first operand that the graph shows.
+    setattr(Tensor, f"__r{_name}__", (left_to_python if _name in ("add", "mul") else swapped)(_door))
     setattr(Tensor, f"__i{_name}__", _door.inplace)
 for _name in ("lt", "le", "gt", "ge"):
     setattr(Tensor, f"__{_name}__", getattr(comparison, _name))
-Tensor.__eq__ = compared(comparison.eq)  # type: ignore[method-assign]
-Tensor.__ne__ = compared(comparison.ne)  # type: ignore[method-assign]
+Tensor.__eq__ = left_to_python(comparison.eq)  # type: ignore[method-assign]
+Tensor.__ne__ = left_to_python(comparison.ne)  # type: ignore[method-assign]
 Tensor.__pow__ = elementary.pow.__wrapped__
 Tensor.__rpow__ = swapped(elementary.power)
 Tensor.__ipow__ = elementary.power.inplace

@@ -41,7 +41,7 @@ class Structure:
 
 NAMES = [
     *("source", "weight", "bias", "place", "groups", "strips", "strips_each", "strip_blocks"),
-    *("channels", "results", "channels_each", "taps", "sums_room", "sums_pitch"),
+    *("channels", "results", "channels_each", "channel_blocks", "taps", "sums_room", "sums_pitch"),
     *("source_batch", "source_channel", "source_z", "source_y"),
     *("place_batch", "place_channel", "place_z", "place_y", "place_x", "place_first"),
     *WORDS,
@@ -71,7 +71,7 @@ class TapSum:
         sample, group, strip_block, z, y_block, x_block = code.parts(
             unit, "groups", "strip_blocks", "z_count", "y_blocks", "x_blocks"
         )
-        block = code.block(z, y_block, x_block)
+        block = code.outputs(z, y_block, x_block)
         first_strip = code.mul(strip_block, code.word("strips_each"))
         last_strip = code.least(code.add(first_strip, code.word("strips_each")), code.word("strips"))
         cells = code.add(
@@ -83,7 +83,8 @@ class TapSum:
             (sample, code.word("source_batch")),
             (code.mul(group, code.word("channels")), code.word("source_channel")),
         )
-        with code.loop_by(code.integer(0), code.word("channels"), code.word("channels_each")) as channel:
+        with code.loop(code.integer(0), code.word("channel_blocks")) as number:
+            channel = code.mul(number, code.word("channels_each"))
             count = code.least(code.word("channels_each"), code.sub(code.word("channels"), channel))
             start = code.element_at(source, (channel, code.word("source_channel")))
             code.copy_block(start, PARAMETERS[3], count, block, self.structure.neighbours)
@@ -124,7 +125,7 @@ class TapSum:
 
     def add_products(self, image: Val, factors: Val, tap: Val, totals: list[Val]) -> None:
         code, s = self.code, self.structure
-        seen = code.at(image, code.entry("distances", tap), self.element)
+        seen = code.at(image, code.listed("distances", tap), self.element)
         values = [
             code.load(code.at(seen, code.integer(v * s.lanes), self.element), self.type) for v in range(s.vectors)
         ]
@@ -213,7 +214,7 @@ def weight_packer(element: str, height: int) -> Kernel:
         with code.loop(zero, code.word("channels")) as channel:
             from_channel = code.element_at(source, (channel, code.word("weight_channel")))
             with code.loop(zero, code.word("taps")) as tap:
-                from_tap = code.at(from_channel, code.entry("tap_places", tap), element)
+                from_tap = code.at(from_channel, code.listed("tap_places", tap), element)
                 number = code.add(code.mul(channel, code.word("taps")), tap)
                 to = code.element_at(target, (number, code.integer(height)))
                 with code.loop(zero, rows) as row:

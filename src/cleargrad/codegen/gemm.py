@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.codegen.gemm_dots import DotMultiplier
 from cleargrad.codegen.gemm_tiles import Finish, Multiplier, Structure, right_packer
 from cleargrad.codegen.jit import Kernel, lanes, registers
 from cleargrad.codegen.llvm_text import SIZES
@@ -24,6 +25,9 @@ ELEMENTS = {"float32": "float", "float64": "double"}
 DEPTH = 512  # k of one piece: with more of it, a panel would leave the first cache before it is used again
 BLOCK = 192 << 10  # bytes of the left operand that should stay in the second cache
 PACKED = SCRATCH // 2  # bytes of the right operand that a thread packs for itself
+SMALL = 16 << 10  # bytes of an operand that stay in the first cache as they are
+FEW = 4  # strips for which packing the right operand does not pay
+DOTS = 8  # rows up to which vectors along k are the better ones
 LINE = 64
 
 
@@ -182,7 +186,7 @@ class Choice:
         """The arguments of the multiplying kernel."""
         sizes, s = self.sizes, self.structure
         size = SIZES[s.element]
-        left_room = (max(s.heights) * self.strips_each * self.depth + s.lanes) * size if s.left_packed else 0
+        left_room = self.strips_each * max(s.heights) * self.depth * size if s.left_packed else 0
         right_room = self.panels_each * self.panel_size * size if s.right_mode == "own" else 0
         left_room, right_room = (-(-room // LINE) * LINE for room in (left_room, right_room))
         first, second = ("right", "left") if s.swapped else ("left", "right")
@@ -230,7 +234,11 @@ class Choice:
 
 @cache
 def plain_kernel(structure: Structure) -> Kernel:
-    return Multiplier(structure, None).kernel()
+    return emitter(structure)(structure, None).kernel()
+
+
+def emitter(structure: Structure) -> type[Multiplier]:
+    return DotMultiplier if structure.right_mode == "dots" else Multiplier
 
 
 _finished: dict[Hashable, Kernel] = {}
@@ -239,7 +247,7 @@ _finished: dict[Hashable, Kernel] = {}
 def finished_kernel(structure: Structure, finish: Callable[..., Finish], key: Hashable) -> Kernel:
     whole = (structure, key)
     if key is None or whole not in _finished:
-        kernel = Multiplier(structure, finish(len(structure.names()))).kernel()
+        kernel = emitter(structure)(structure, finish(len(structure.names()))).kernel()
         if key is None:
             return kernel
         _finished[whole] = kernel
@@ -261,26 +269,20 @@ def tile_sizes(element: str) -> tuple[int, int, int]:
 
 @cache
 def choose(sizes: Sizes, element: str, swapped: bool, threads: int) -> Choice:
-    width = max(lanes() * 4 // SIZES[element], 1)
-    tall_height, short_height, vectors = tile_sizes(element)
-    if sizes.m < short_height:
-        heights: tuple[int, ...] = (sizes.m,)
-        vectors = min(4, -(-sizes.n // width))
-        tall, strips = 1, 1
-    else:
-        heights = (tall_height, short_height)
-        tall, strips = strips_of(sizes.m, *heights)
-    panel = width * vectors
-    panels = -(-sizes.n // panel)
     left = "k" if sizes.left[-1] == 1 or sizes.k == 1 else "row" if sizes.left[-2] == 1 else "none"
     right = "column" if sizes.right[-1] == 1 or sizes.n == 1 else "k" if sizes.right[-2] == 1 else "none"
+    width = lanes() * 4 // SIZES[element]
+    dots = left == right == "k" and sizes.m <= DOTS and width > 1
+    heights, vectors = ((1,), 1) if dots else tile_of(sizes, width, element)
+    tall, strips = (sizes.m, sizes.m) if len(heights) == 1 else strips_of(sizes.m, *heights)
+    strips = -(-strips // heights[0]) if len(heights) == 1 else strips
+    panel = width * vectors
+    panels = -(-sizes.n // panel)
     size = SIZES[element]
-    left_packed = left != "k" and panels > 1 and sizes.m * sizes.k * size > 8 << 10
-    right_mode = choose_right(sizes, right, strips, size)
-    pieces = max(-(-sizes.k // DEPTH), 1)
+    left_packed = not dots and left != "k" and panels > 1 and sizes.m * sizes.k * size > SMALL
+    pieces = max(-(-sizes.k // DEPTH), 1) if not dots else 1
     depth = max(-(-sizes.k // pieces), 1)
-    if pieces > 1 and right_mode == "own":
-        right_mode = "work"
+    right_mode = "dots" if dots else choose_right(sizes, right, strips, size, pieces)
     structure = Structure(
         element=element, lanes=width, vectors=vectors, heights=heights,
         edge=-(-(sizes.n % panel) // width), whole=sizes.n >= panel,
@@ -291,11 +293,19 @@ def choose(sizes: Sizes, element: str, swapped: bool, threads: int) -> Choice:
     return Choice(sizes, structure, tall, strips, *each, depth)
 
 
-def choose_right(sizes: Sizes, right: str, strips: int, size: int) -> str:
+def tile_of(sizes: Sizes, width: int, element: str) -> tuple[tuple[int, ...], int]:
+    """The heights of tiles and their vectors; for a few rows, all of them in one tile that is wider."""
+    tall, short, vectors = tile_sizes(element)
+    if sizes.m < short:
+        return (sizes.m,), min(4, -(-sizes.n // width))
+    return (tall, short), vectors
+
+
+def choose_right(sizes: Sizes, right: str, strips: int, size: int, pieces: int) -> str:
     """Whether the right operand is packed, and by whom."""
-    if right == "column" and (strips <= 4 or sizes.k * sizes.n * size <= 16 << 10):
+    if right == "column" and (strips <= FEW or sizes.k * sizes.n * size <= SMALL):
         return "direct"
-    return "own"
+    return "work" if pieces > 1 else "own"
 
 
 def strips_of(m: int, tall: int, short: int) -> tuple[int, int]:

@@ -171,9 +171,9 @@ class Multiplier:
                         pack_strip(code, matrix, target, height, self.structure.lanes, rows, now)
 
     def packed_strip(self, row: Val, depth: Val) -> Val:
-        code = self.code
-        place = code.mul(code.sub(row, self.first_row), depth)
-        return code.at(self.room("left_room"), place, self.element)
+        """Where the strip that begins with a row lies packed."""
+        place = self.code.mul(self.code.sub(row, self.first_row), depth)
+        return self.code.at(self.room("left_room"), place, self.element)
 
     def is_height(self, strip: Val, number: int) -> Val:
         if len(self.structure.heights) == 1:
@@ -239,8 +239,8 @@ class Multiplier:
         """Where each row of a strip begins."""
         code, s = self.code, self.structure
         if s.left_packed:
-            strip = self.packed_strip(row, depth)
-            return [code.at(strip, code.integer(number), self.element) for number in range(height)]
+            start = self.packed_strip(row, depth)
+            return [code.at(start, code.integer(number), self.element) for number in range(height)]
         along, across = self.stride("left", "k"), self.stride("left", "row")
         start = code.at(self.left, code.product(row, across), self.element)
         start = code.at(start, code.product(begin, along), self.element)
@@ -341,8 +341,10 @@ class Tile:
     def run(self, left: list[Val], right: Val, depth: Val, totals: dict[tuple[int, int], Val]) -> None:
         """The sums over k."""
         code = self.code
-        evenly = code.binary("and", depth, code.integer(-UNROLL))
-        for begin, end, step in ((code.integer(0), evenly, UNROLL), (evenly, depth, 1)):
+        # With a stride that is known only at run time, LLVM keeps an address for each row and each unrolled k.
+        unroll = 1 if self.structure.left != "k" and not self.structure.left_packed else UNROLL
+        evenly = code.binary("and", depth, code.integer(-unroll))
+        for begin, end, step in ((code.integer(0), evenly, unroll), (evenly, depth, 1))[: min(unroll, 2)]:
             with code.loop(begin, end, step) as k:
                 sums = {cell: code.get(totals[cell], self.kernel.type) for cell in self.cells}
                 for more in range(step):

@@ -187,27 +187,27 @@ def pack_single_elements(
 def pack_strip(
     code: ProductCode, source: Matrix, target: Val, height: int, lanes: int, rows: Val, depth: Val
 ) -> None:
-    """Copies `rows` (at most `height`) rows of `depth` elements, k by k."""
-    if source.across.name == "1":
-        full = code.compare("sge", rows, code.integer(height))
-        with code.when(full):
-            copy_neighbours(code, source, target, height, lanes, depth)
-        with code.when(code.binary("xor", full, Val("true", "i1"))):
-            pack_single_elements(code, source, target, height, rows, depth)
-    else:
+    """Copies `rows` rows, at most `height`, of `depth` elements, k by k."""
+    if source.across.name != "1":
+        pack_single_elements(code, source, target, height, rows, depth)
+        return
+    full = code.compare("sge", rows, code.integer(height))
+    with code.when(full):
+        copy_neighbours(code, source, target, height, lanes, depth)
+    with code.when(code.binary("xor", full, Val("true", "i1"))):
         pack_single_elements(code, source, target, height, rows, depth)
 
 
 def copy_neighbours(
     code: ProductCode, source: Matrix, target: Val, height: int, lanes: int, depth: Val
 ) -> None:
+    """Copies rows that lie side by side, by as few vectors as make up the height."""
     with code.loop(code.integer(0), depth) as k:
         row = code.at(source.start, code.mul(k, source.along_k), source.element)
         to = code.at(target, code.mul(k, code.integer(height)), source.element)
         done = 0
         while done < height:
-            size = min(lanes, 1 << (height - done).bit_length() - 1)
-            shift = code.integer(done)
-            value = code.load(code.at(row, shift, source.element), vector(source.element, size))
-            code.store(value, code.at(to, shift, source.element))
-            done += size
+            width = min(lanes, 1 << (height - done).bit_length() - 1)
+            value = code.load(code.at(row, code.integer(done), source.element), vector(source.element, width))
+            code.store(value, code.at(to, code.integer(done), source.element))
+            done += width

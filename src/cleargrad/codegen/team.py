@@ -177,8 +177,9 @@ class Team:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.memory = np.zeros(WORDS + 8, np.int64)
-        self.words = aligned(self.memory)
-        self.address = self.words.ctypes.data
+        words = aligned(self.memory)
+        self.words = memoryview(words)
+        self.address = words.ctypes.data
         self.scratch = [np.empty(SCRATCH + 64, np.uint8) for _ in range(threads)]
         self.scratch_at = [block.ctypes.data + -block.ctypes.data % 64 for block in self.scratch]
         self.lock = threading.Lock()  # one list at a time, whoever calls

@@ -148,7 +148,7 @@ class WindowCode(ProductCode):
         self.element, self.width = element, width
         self.type = vector(element, width)
 
-    def entry(self, table: str, index: Val) -> Val:
+    def listed(self, table: str, index: Val) -> Val:
         """A number of a table."""
         place = self.at(PARAMETERS[0], self.add(self.word(table), index), "i64")
         return self.pure("i64", f"load i64, ptr {place.name}, align 8, !invariant.load !{{}}")
@@ -164,7 +164,7 @@ class WindowCode(ProductCode):
             number = self.binary("udiv", number, self.word(name))
         return [number, *found[::-1]]
 
-    def block(self, z: Val, y_block: Val, x_block: Val) -> Block:
+    def outputs(self, z: Val, y_block: Val, x_block: Val) -> Block:
         y, x = self.mul(y_block, self.word("rows_each")), self.mul(x_block, self.word("columns_each"))
         rows = self.least(self.word("rows_each"), self.sub(self.word("y_count"), y))
         columns = self.least(self.word("columns_each"), self.sub(self.word("x_count"), x))
@@ -187,13 +187,13 @@ class WindowCode(ProductCode):
             image = self.element_at(source, (channel, self.word("source_channel")))
             room = self.element_at(target, (channel, self.word("channel_room")))
             with self.loop(zero, self.word("planes")) as plane:
-                z = self.place("z", block.z, self.entry("plane_shifts", plane))
+                z = self.place("z", block.z, self.listed("plane_shifts", plane))
                 inside = self.compare("ult", z, self.word("z_size"))
                 image_plane = self.element_at(image, (z, self.word("source_z")))
                 with self.loop(zero, self.word("row_phases")) as row_phase:
-                    y = self.place("y", block.y, self.entry("row_shifts", row_phase))
+                    y = self.place("y", block.y, self.listed("row_shifts", row_phase))
                     with self.loop(zero, self.word("column_phases")) as column_phase:
-                        x = self.place("x", block.x, self.entry("column_shifts", column_phase))
+                        x = self.place("x", block.x, self.listed("column_shifts", column_phase))
                         first, last = self.inside(x, columns, neighbours)
                         phase = self.add(self.mul(plane, self.word("row_phases")), row_phase)
                         phase = self.add(self.mul(phase, self.word("column_phases")), column_phase)

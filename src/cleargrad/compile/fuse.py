@@ -95,7 +95,7 @@ class Fuser:
         self.refs: dict[int, Ref] = {}  # by the id of their member, so that equal formulas stay one object
 
     def fuse(self) -> list[Any]:
-        for statement in self.plan.statements:
+        for statement in scalars_first(self.plan.statements):
             self.place(statement)
         self.drop_unread()
         return self.entries
@@ -323,6 +323,24 @@ class Fuser:
             if isinstance(entry, Nest):
                 for member in entry.members:
                     member.kept = member.place.buffer in wanted
+
+
+def scalars_first(statements: list[Statement]) -> list[Statement]:
+    """The statements with those of a single element moved forward as far as what they read allows.
+
+    Step counts and learning rates are ready, then, before the large updates that use them begin.
+    """
+    keys: dict[int, tuple[float, int]] = {}
+    written: dict[Buffer, float] = {}
+    for number, statement in enumerate(statements):
+        first = float(number)
+        if isinstance(statement, Store) and statement.place.shape == ():
+            loads = [load for formula in statement.formulas for load in loads_of(formula)]
+            first = max((written.get(load.buffer, -1.0) for load in loads), default=-1.0)
+        keys[id(statement)] = (first, number)
+        for buffer in statement.writes:
+            written[buffer] = max(first, written.get(buffer, -1.0))
+    return sorted(statements, key=lambda statement: keys[id(statement)])
 
 
 def with_index(fuser: Fuser, change: Callable[[Load], Any]) -> Callable[[Load], Any]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from cleargrad.codegen import gemm
 from cleargrad.codegen.jit import Kernel, addresses
+from cleargrad.codegen.llvm_text import Code, Val, element_of
 from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
 from cleargrad.compile import memory, scatter
 from cleargrad.compile.fuse import Fuser, Nest
@@ -38,6 +39,7 @@ class Program:
         self.entries = Fuser(self.plan, builder.formulas).fuse()
         self.lay_out()
         self.write_records()
+        self.prepare()
 
     # Building ----------------------------------------------------------------------------------------------
 
@@ -95,10 +97,7 @@ class Program:
         if len(records) > begin:
             self.segments.append((begin, len(records) - begin))
         self.finish_records(words, records, chosen)
-        self.patches = {
-            buffer: (np.array([at for at, _ in found]), np.array([shift for _, shift in found]))
-            for buffer, found in patches.items()
-        }
+        self.patches = patches
 
     def launches(self, entry: Any) -> list[Launch] | None:
         """The kernels of an entry; None if the host must run it."""
@@ -183,33 +182,65 @@ class Program:
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the program; outside tensors are changed in place."""
-        arrays: dict[Buffer, np.ndarray] = {}
-        for buffer, array in zip(self.plan.inputs, inputs, strict=True):
-            arrays[buffer] = array
-        for buffer, tensor in self.plan.outside:
-            arrays[buffer] = tensor._data
-        for buffer, array in self.plan.constants:
-            arrays[buffer] = array
-        for buffer in self.outputs:
-            arrays[buffer] = np.empty(buffer.shape, buffer.dtype)
-        for buffer, tensor in self.replaced.items():
-            arrays[buffer] = tensor._data
-        for buffer, (positions, shifts) in self.patches.items():
-            self.words[positions] = address(arrays[buffer]) + shifts
-        self.arrays = arrays
-        threads = iter(self.threads)
-        for segment in self.segments:
-            if isinstance(segment, tuple):
-                begin, count = segment
-                team().run(self.records_at + begin * RECORD * 8, count, next(threads))
-            else:
-                self.call(segment)
+        for tensor, array in self.bound:
+            if tensor._data is not array:
+                self.bind()
+                break
+        outputs = [np.empty(shape, dtype) for shape, dtype in self.output_specs]
+        slots = self.slots
+        for array, places in zip((*inputs, *outputs), self.moving, strict=True):
+            if places:
+                start = array.__array_interface__["data"][0]
+                for position, shift in places:
+                    slots[position] = start + shift
+        if self.only_native is not None:
+            self.team.run(*self.only_native)
+        else:
+            self.run_segments(inputs, outputs)
         for tensor, buffer in self.copied:
             np.copyto(tensor._data, self.array(buffer))
         if self.error[0]:
             self.error[0] = 0
             raise IndexError("an index was out of range in a compiled program")
-        return [arrays[buffer] for buffer in self.plan.outputs]
+        return outputs
+
+    def prepare(self) -> None:
+        """What `run` needs at hand."""
+        self.team = team()
+        self.slots = memoryview(self.words)
+        self.output_specs = [(buffer.shape, buffer.dtype) for buffer in self.plan.outputs]
+        self.moving = [self.patches.get(buffer, []) for buffer in (*self.plan.inputs, *self.plan.outputs)]
+        self.arrays: dict[Buffer, np.ndarray] = dict(self.plan.constants)
+        for buffer, array in self.plan.constants:
+            self.patch(buffer, array)
+        self.bind()
+        native = [segment for segment in self.segments if isinstance(segment, tuple)]
+        self.only_native = None
+        if len(native) == len(self.segments) == 1:
+            self.only_native = (self.records_at, native[0][1], self.threads[0])
+
+    def bind(self) -> None:
+        """Finds the outside tensors in memory."""
+        self.bound = []
+        for buffer, tensor in (*self.plan.outside, *self.replaced.items()):
+            self.arrays[buffer] = tensor._data
+            self.bound.append((tensor, tensor._data))
+            self.patch(buffer, tensor._data)
+
+    def patch(self, buffer: Buffer, array: np.ndarray) -> None:
+        for position, shift in self.patches.get(buffer, ()):
+            self.slots[position] = address(array) + shift
+
+    def run_segments(self, inputs: Sequence[np.ndarray], outputs: list[np.ndarray]) -> None:
+        self.arrays.update(zip(self.plan.inputs, inputs, strict=True))
+        self.arrays.update(zip(self.plan.outputs, outputs, strict=True))
+        threads = iter(self.threads)
+        for segment in self.segments:
+            if isinstance(segment, tuple):
+                begin, count = segment
+                self.team.run(self.records_at + begin * RECORD * 8, count, next(threads))
+            else:
+                self.call(segment)
 
     def call(self, host: Host) -> None:
         operands = []
@@ -251,7 +282,25 @@ def product_steps(product: Product, threads: int) -> gemm.Steps:
     for load in (product.left, product.right, product.place):
         missing = len(batch) + 2 - len(load.shape)
         strides.append((0,) * missing + load.strides)
-    return gemm.steps(batch, m, n, k, product.place.dtype, *strides, threads)
+    if not product.adds:
+        return gemm.steps(batch, m, n, k, product.place.dtype, *strides, threads)
+    words = [("place", 0), *strides[-1]]
+    return gemm.steps(batch, m, n, k, product.place.dtype, *strides, threads, adding, "adding", words)
+
+
+def adding(first: int) -> Callable[..., None]:
+    """What happens to results that are added to what is there; their words are the place and its two strides."""
+
+    def finish(code: Code, value: Val, batch: list[Val], row: Val, column: Val, width: int) -> None:
+        words = [code.at(Val("%args", "ptr"), code.integer(first + k), "i64") for k in range(3)]
+        pointer = code.load(words[0], "ptr")
+        steps = [code.load(word, "i64") for word in words[1:]]
+        element = element_of(value.type)
+        start = code.add(code.mul(row, steps[0]), code.mul(column, steps[1]))
+        where = code.at(pointer, start, element)
+        code.store(code.add(code.load(where, value.type), value), where)
+
+    return finish
 
 
 @dataclass

@@ -7,7 +7,7 @@ has none. Read next: compile/fuse.py.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
@@ -70,11 +70,12 @@ class Reduce:
 
 @dataclass(eq=False)
 class Product:
-    """A stack of matrix products: (..., M, K) times (..., K, N)."""
+    """A stack of matrix products: (..., M, K) times (..., K, N), stored or added to what is there."""
 
     place: Load
     left: Load
     right: Load
+    adds: bool = False
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
@@ -82,7 +83,7 @@ class Product:
 
     @property
     def formulas(self) -> tuple[Lazy, ...]:
-        return (self.left, self.right)
+        return (self.left, self.right, self.place) if self.adds else (self.left, self.right)
 
 
 @dataclass(eq=False)
@@ -155,16 +156,33 @@ class Builder:
         self.formulas = Formulas()
         self.plan = Plan()
         self.forms: dict[int, Lazy] = {}  # by the index of a value
+        self.products: dict[Buffer, Product] = {}
+        self.users: dict[int, list[Call]] = defaultdict(list)
+        for call in graph.calls:
+            for x in call.operands:
+                if isinstance(x, Value):
+                    self.users[x.index].append(call)
+        self.arrays = self.needed_as_arrays()
         self.uses = Counter(x.index for call in graph.calls for x in call.operands if isinstance(x, Value))
         self.asked = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
+
+    def needed_as_arrays(self) -> set[int]:
+        """The values that kernels read by strides, themselves or through views: they are stored as they are made."""
+        needed: set[int] = set()
+        for call in reversed(self.graph.calls):
+            seen = isinstance(call.op.lower, View)
+            fused = isinstance(call.op.lower, (Expr, Reduction)) or call.op.name in FUSED
+            if not fused and (not seen or any(result.index in needed for result in call.results)):
+                needed.update(x.index for x in call.operands if isinstance(x, Value))
+        return needed
 
     def build(self) -> Plan:
         self.read_sources()
         for call in self.graph.calls:
             self.read(call)
-        finals = [self.stored(value) for value in self.graph.outputs]
-        self.plan.outputs = finals
-        self.plan.writes = [(tensor, self.stored(value)) for tensor, value in self.graph.writes]
+        taken: set[Buffer] = set()
+        self.plan.outputs = [self.stored(value, taken) for value in self.graph.outputs]
+        self.plan.writes = [(tensor, self.stored(value, taken)) for tensor, value in self.graph.writes]
         return self.plan
 
     def buffer(self, shape: tuple, dtype: np.dtype, role: str, strides: tuple | None = None) -> Buffer:
@@ -220,6 +238,8 @@ class Builder:
 
     def elementwise(self, call: Call) -> None:
         (result,) = call.results
+        if self.added_product(call):
+            return
         compute = final = result.spec.dtype
         types = vars(call.op.spec).get("types")
         if types is not None:  # the ops that choose by a mask have no such rule: they compute in their result's dtype
@@ -241,7 +261,7 @@ class Builder:
         formula = self.formulas.map(tree, forms, working, dtype, shape)
         shared = self.uses[result.index] > 1 and formula.weight > CHEAP
         self.forms[result.index] = self.formulas.reshape(formula, result.spec.shape)
-        if shared or formula.weight > LARGE or result.index in self.asked:
+        if shared or formula.weight > LARGE or result.index in self.asked or result.index in self.arrays:
             self.store(result)
 
     def broadcast(self, value: Value, shape: tuple[int, ...]) -> Lazy:
@@ -323,17 +343,24 @@ class Builder:
         form = self.forms[value.index]
         return form if isinstance(form, Number) else self.store(value)
 
-    def stored(self, value: Value) -> Buffer:
-        """The buffer that holds a value and nothing else: an output of the program."""
+    def stored(self, value: Value, taken: set[Buffer]) -> Buffer:
+        """A buffer for a value alone: an output of the program, or what an outside tensor becomes."""
         form = self.forms[value.index]
-        if isinstance(form, Load) and form.buffer.role == "inside" and plain(form):
-            return form.buffer
+        if not isinstance(form, Load) or form.buffer.role != "inside" or not plain(form) or form.buffer in taken:
+            buffer = self.own_copy(value)
+        else:
+            buffer = form.buffer
+        taken.add(buffer)
+        return buffer
+
+    def own_copy(self, value: Value) -> Buffer:
+        form = self.forms[value.index]
         if not isinstance(form, Number) and form.dtype.name not in KINDS:
             return self.copied(value)
         if not isinstance(form, Number):
             form = self.formulas.map(IDENTITY, (form,), working_of(form.dtype), form.dtype, value.spec.shape)
             self.forms[value.index] = form
-        return self.store(value).buffer
+        return self.store(value, fresh=True).buffer
 
     def copied(self, value: Value) -> Buffer:
         """A copy made by the host, of a dtype that kernels do not know."""
@@ -347,21 +374,59 @@ class Builder:
         return self.store(value) if isinstance(form, Number) else form
 
     def product(self, call: Call) -> None:
-        left, right = map(self.matrix, call.operands)
         (result,) = call.results
         if result.spec.dtype.numpy.name not in ("float32", "float64"):
             self.host(call)
             return
-        buffer = self.buffer(result.spec.shape, result.spec.dtype.numpy, "inside")
-        place = self.formulas.load(buffer)
-        self.plan.statements.append(Product(place, left, right))
-        self.forms[result.index] = place
+        left, right = map(self.matrix, call.operands)
+        shape = result.spec.shape
+        turns = len(shape) == 2 and self.only_transposed(result)
+        if turns:  # the transpose is what will be read, so it is what is stored
+            left, right, shape = self.transposed(right), self.transposed(left), shape[::-1]
+        place = self.formulas.load(self.buffer(shape, result.spec.dtype.numpy, "inside"))
+        statement = Product(place, left, right)
+        self.plan.statements.append(statement)
+        self.products[place.buffer] = statement
+        self.forms[result.index] = self.transposed(place) if turns else place
+
+    def only_transposed(self, value: Value) -> bool:
+        users = self.users[value.index]
+        return value.index not in self.asked and bool(users) and all(call.op.name == "transpose" for call in users)
+
+    def transposed(self, load: Load) -> Load:
+        seen = self.formulas.view(load, lambda array: array.T, load.shape[::-1])
+        assert isinstance(seen, Load)
+        return seen
+
+    def added_product(self, call: Call) -> bool:
+        """x + a·b where nobody else needs either: the product is added to x where x lies."""
+        if call.op.name != "add" or not all(isinstance(x, Value) for x in call.operands):
+            return False
+        forms = [self.forms[x.index] for x in call.operands]
+        single = all(self.uses[x.index] == 1 and x.index not in self.asked for x in call.operands)
+        if not single or not all(isinstance(form, Load) and form.buffer in self.products for form in forms):
+            return False
+        target, other = forms
+        alike = (target.shape, target.strides, target.offset) == (other.shape, other.strides, other.offset)
+        product = self.products[other.buffer]
+        if not alike or target.buffer is other.buffer or target.buffer.shape != other.buffer.shape or product.adds:
+            return False
+        if call.results[0].spec.shape != target.shape or len(product.place.shape) != 2:
+            return False
+        self.plan.statements.remove(product)
+        place = self.formulas.load(target.buffer, product.place.shape, product.place.strides, product.place.offset)
+        self.plan.statements.append(Product(place, product.left, product.right, adds=True))
+        self.forms[call.results[0].index] = target
+        return True
 
     def copy(self, call: Call) -> None:
         """clone and to_copy: the same elements, perhaps in another dtype."""
-        (result,) = call.results
+        (result,), value = call.results, call.operands[0]
         dtype = result.spec.dtype.numpy
-        self.define(result, IDENTITY, call.operands[:1], working_of(dtype), dtype)
+        if value.spec.dtype.numpy == dtype and value.spec.shape == result.spec.shape:
+            self.forms[result.index] = self.forms[value.index]  # values never change, so one serves for both
+        else:
+            self.define(result, IDENTITY, (value,), working_of(dtype), dtype)
 
     def gather(self, call: Call) -> None:
         (value, place), (result,) = call.operands, call.results
@@ -507,6 +572,7 @@ def dummy(value: Value) -> np.ndarray:
     return np.broadcast_to(np.zeros((), value.spec.dtype.numpy), value.spec.shape)
 
 
+FUSED = {"clone", "to_copy", "gather", "index", "cat", "as_strided_scatter"}  # what reads formulas beside the rest
 NATIVE: dict[str, Callable[[Builder, Call], None]] = {
     "mm": Builder.product,
     "bmm": Builder.product,

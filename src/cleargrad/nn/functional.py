@@ -4,5 +4,6 @@ Convolutions, pooling, activations, normalisation and losses.
 """
 
 from cleargrad import ops as _ops
+from cleargrad.ops.contractions import grouped_mm as grouped_mm
 
 globals().update(_ops.functions("nn.functional"))

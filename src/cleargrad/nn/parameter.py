@@ -12,6 +12,7 @@ import numpy as np
 from cleargrad.autograd.node import AccumulateGrad, edge_of, make_leaf, split_edge
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.errors import error
 from cleargrad.interop import copied_memory, rebuild

@@ -15,6 +15,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite
 from cleargrad.ops.einsum import einsum, multiply_groups
+from cleargrad.ops.joining import cat, stack
 from cleargrad.ops.matmul import matmul
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
@@ -305,3 +306,44 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise error(RuntimeError, "bilinear", rule, input1=input1, input2=input2, weight=weight)
     result = einsum("...i,oij,...j->...o", input1, weight, input2)
     return result if bias is None else result + bias
+
+
+# Products of groups: not in the table of ops, since PyTorch's takes only rows of a multiple of 16 bytes.
+
+
+def grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    *,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: Any = None,
+) -> Tensor:
+    """One matrix product per group: experts that see different numbers of tokens.
+
+    A 3-d operand has a matrix per group. A 2-d one is cut where `offs` says each group ends: the rows of mat_a, the
+    columns of mat_b, or, when both are 2-d, the dimension they share. What lies past the last end gives zeros.
+    """
+    if (offs is None) != (mat_a.ndim == mat_b.ndim == 3):
+        rule = "offs is needed exactly when an operand is 2-d"
+        raise error(RuntimeError, "grouped_mm", rule, mat_a=mat_a, mat_b=mat_b)
+    if mat_a.shape[-1] != mat_b.shape[-2]:
+        rule = "contraction dimension of mat_a and mat_b must match"
+        raise error(RuntimeError, "grouped_mm", rule, mat_a=mat_a, mat_b=mat_b)
+    if bias is not None:
+        raise error(RuntimeError, "grouped_mm", "bias is not supported", fix="add it to the result")
+    result = matmul(mat_a, mat_b) if offs is None else products_of_groups(mat_a, mat_b, offs.tolist())
+    return result if out_dtype is None else result.to(out_dtype)
+
+
+def products_of_groups(mat_a: Tensor, mat_b: Tensor, ends: list[int]) -> Tensor:
+    cuts = list(zip([0, *ends[:-1]], ends, strict=True))
+    if mat_a.ndim == mat_b.ndim == 2:
+        return stack([mat_a[:, start:end] @ mat_b[start:end] for start, end in cuts])
+    if mat_a.ndim == 2:
+        parts = [mat_a[start:end] @ mat_b[group] for group, (start, end) in enumerate(cuts)]
+        rest = mat_a.new_zeros(mat_a.shape[0] - ends[-1], mat_b.shape[-1])
+        return cat([*parts, rest])
+    parts = [mat_a[group] @ mat_b[:, start:end] for group, (start, end) in enumerate(cuts)]
+    rest = mat_a.new_zeros(mat_a.shape[1], mat_b.shape[-1] - ends[-1])
+    return cat([*parts, rest], 1)

@@ -228,7 +228,8 @@ def asarray(
         try:
             data = np.asarray(memoryview(obj))  # any object with a buffer, such as array.array
         except TypeError:
-            data = obj
+            # NumPy's older way to offer memory: our storages have it, since a class cannot offer a buffer in 3.11.
+            data = np.asarray(obj) if hasattr(type(obj), "__array_interface__") else obj
     shared = isinstance(data, (Tensor, np.ndarray)) and (dtype is None or data.dtype in (dtype, dtype.numpy))
     if copy is False and not shared:
         raise error(ValueError, "asarray", "can't alias the object: it must be copied to become this tensor")

@@ -34,10 +34,10 @@ def unrolled(step: Callable, x: Tensor, states: tuple, sizes: Sizes, reverse: bo
 
     A step returns its new states, the first of which is its output, and then what the gradient needs.
     """
-    x = x.reshape(-1, x._data.shape[-1])
+    inputs = x.reshape(-1, x._data.shape[-1]).split(list(sizes))
     found = []
-    for rows, batch in kernels.order_of(sizes, reverse):
-        results = step(x[rows], *[state[:batch] for state in states])
+    for now, batch in zip(*((part[::-1] if reverse else part) for part in (inputs, sizes)), strict=True):
+        results = step(now, *[state if batch == len(state._data) else state[:batch] for state in states])
         found.append(results)
         states = tuple(
             new if batch == len(old._data) else cat([new, old[batch:]])

@@ -19,10 +19,13 @@ from cleargrad.core import dtype as dtypes
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.creation import tensor
+from cleargrad.optim import private_names as _private_names
 
 ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 EVERY_STEP_BEFORE: dict[int, Callable] = OrderedDict()
 EVERY_STEP_AFTER: dict[int, Callable] = OrderedDict()
+
+globals().update({name: value for name, value in vars(_private_names).items() if name[0] == "_" != name[1]})
 
 
 class _Required:

@@ -34,6 +34,15 @@ def noop_context_fn() -> tuple:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The GPUs that the arguments lie on and the states of their generators: none."""
+    return [], []
+
+
+def set_device_states(devices: list[int], states: list[Tensor], *, device_type: str | None = None) -> None:
+    """Sets the states of GPUs' generators, of which there are none."""
+
+
 class Conditions:
     """What both runs of a function have in common: random numbers and autocast."""
 

@@ -2,7 +2,11 @@
 
 from cleargrad.missing import all_missing
 
-NAMES = "BlockMask flex_attention create_block_mask create_mask and_masks or_masks noop_mask"
+NAMES = (
+    "AuxOutput AuxRequest BlockMask flex_attention create_block_mask create_mask create_nested_block_mask "
+    "and_masks or_masks noop_mask"
+)
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 globals().update(
     all_missing(

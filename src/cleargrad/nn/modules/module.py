@@ -12,9 +12,11 @@ from cleargrad.nn.hooks import (
 )
 from cleargrad.nn.module import Module
 from cleargrad.nn.module import indented as _addindent
+from cleargrad.nn.state import EXTRA as _EXTRA_STATE_KEY_SUFFIX
 from cleargrad.nn.state import _IncompatibleKeys
 
 __all__ = [
+    "_EXTRA_STATE_KEY_SUFFIX",
     "Module",
     "_IncompatibleKeys",
     "_addindent",

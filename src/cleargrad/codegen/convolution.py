@@ -1,0 +1,413 @@
+"""Convolutions and their gradients: sizes go in, a few kernels with their arguments come out.
+
+`forward`, `input_gradient` and `weight_gradient` choose the size of tiles and blocks and cut the work into units. A
+gradient in the input is a convolution of the gradient, one for each remainder of positions by the stride, with the taps
+that reach it. Arrays are contiguous (samples, channels, *space) with one to three dimensions of space. Words name the
+operands "source", "weight", "bias" and "place". Read next: codegen/windows.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cleargrad.codegen import convolution_weight as weight
+from cleargrad.codegen.convolution_tiles import NAMES, PACK_NAMES, Finish, Structure, TapSum, weight_packer
+from cleargrad.codegen.gemm import ELEMENTS, Step, Steps
+from cleargrad.codegen.jit import Kernel, lanes, registers
+from cleargrad.codegen.llvm_text import SIZES
+from cleargrad.codegen.team import SCRATCH
+from cleargrad.codegen.windows import Axis, Layout, with_tables
+
+NEAR = 24 << 10  # bytes of the source that a tile reads: they should stay in the first cache
+NEAR_ROWS = 160 << 10  # bytes of the source that a panel of the gradient meets: in the second cache
+SUMS = 160 << 10  # bytes of sums of a block: in the second
+LINE = 64
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sums of taps: every group's `results` channels of the place come of its `channels` channels of the source."""
+
+    samples: int
+    groups: int
+    channels: int
+    results: int
+    axes: tuple[Axis, Axis, Axis]
+    place_size: tuple[int, int, int]
+    weight: tuple[int, int, int]  # strides: group, result, channel
+    taps: tuple[int, ...]  # where the weight of each tap lies
+    element: str
+
+
+def forward(
+    source: Sequence[int], weights: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], groups: int, kind: Any, threads: int, bias: bool = False, relu: bool = False,
+) -> Steps:  # fmt: skip
+    """place[n, o, t] = bias[o] + sum over c and k of source[n, c, t·stride + k·dilation - padding] · weight[o, c, k]."""
+    kernel = tuple(weights[2:])
+    size = tuple(source[2:])
+    axes = [
+        Axis(n, (n + 2 * p - d * (k - 1) - 1) // s + 1, tuple(range(0, d * k, d)), s, p)
+        for n, k, s, p, d in zip(size, kernel, stride, padding, dilation)
+    ]
+    if prod(kernel) == 1 and all(axis.step == 1 and axis.before == 0 for axis in axes):
+        axes = [Axis(prod(size), prod(size), (0,))]  # a kernel of one tap does not care for rows
+    results, channels = weights[0] // groups, weights[1]
+    taps = prod(kernel)
+    strides = (results * channels * taps, channels * taps, taps)
+    problem = Problem(
+        source[0], groups, channels, results, three(axes), deep([axis.count for axis in axes]), strides,
+        tuple(range(taps)), ELEMENTS[np.dtype(kind).name],
+    )  # fmt: skip
+    return steps(problem, threads, bias, relu)
+
+
+def input_gradient(
+    source: Sequence[int], weights: Sequence[int], size: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int], groups: int, kind: Any, threads: int, bias: bool = False,
+) -> Steps:  # fmt: skip
+    """place[n, c, t·stride + k·dilation - padding] = bias[c] + sum over o and k of source[n, o, t] · weight[o, c, k]."""
+    kernel = tuple(weights[2:])
+    taps = prod(kernel)
+    results, channels = weights[1], weights[0] // groups
+    strides = (results * channels * taps, taps, results * taps)
+    chosen = [
+        phases(n, count, k, s, p, d)
+        for n, count, k, s, p, d in zip(size, source[2:], kernel, stride, padding, dilation)
+    ]
+    found: list[Step] = []
+    work = 0
+    for phase in product(*chosen):
+        axes = three([axis for axis, _ in phase])
+        places = [sum(a * b for a, b in zip(tap, contiguous(kernel))) for tap in product(*(own for _, own in phase))]
+        problem = Problem(
+            source[0], groups, channels, results, axes, deep(size), strides, tuple(places),
+            ELEMENTS[np.dtype(kind).name],
+        )  # fmt: skip
+        needed = steps(problem, threads, bias, False, work)
+        found += needed.steps
+        work += needed.work
+    return Steps(found, work)
+
+
+def weight_gradient(
+    gradient: Sequence[int], source: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int], groups: int, kind: Any, threads: int,
+) -> Steps:  # fmt: skip
+    """place[o, c, k] = sum over n and t of gradient[n, o, t] · source[n, c, t·stride + k·dilation - padding]."""
+    axes = three([
+        Axis(n, t, tuple(range(0, d * k, d)), s, p)
+        for n, t, k, s, p, d in zip(source[2:], gradient[2:], kernel, stride, padding, dilation)
+    ])  # fmt: skip
+    results, channels, taps = gradient[1] // groups, source[1] // groups, prod(kernel)
+    problem = Problem(
+        source[0], groups, channels, results, axes, deep(gradient[2:]), (0, 0, 0), tuple(range(taps)),
+        ELEMENTS[np.dtype(kind).name],
+    )  # fmt: skip
+    if results == 0 or channels == 0:
+        return Steps([], 0)
+    return WeightChoice(problem, threads).steps()
+
+
+def phases(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[Axis, list[int]]]:
+    """For each remainder r of (position + padding) by the stride: the positions that have it, and the taps for them."""
+    found = []
+    for rest in range(stride):
+        first = -(-(padding - rest) // stride)  # the first t with t·stride + rest - padding inside
+        last = (size - 1 + padding - rest) // stride
+        if last < first:
+            continue
+        taps = [k for k in range(kernel) if k * dilation % stride == rest]
+        back = [(k * dilation - rest) // stride for k in taps]  # the gradient lies at t - back
+        most = max(back, default=0)
+        shifts = tuple(most - b for b in back)
+        # t = first + u, so that the gradient is read at u + shift - (most - first)
+        axis = Axis(count, last - first + 1, shifts, 1, most - first, first * stride + rest - padding, stride)
+        found.append((axis, taps))
+    return found
+
+
+def three(axes: Sequence[Axis]) -> tuple[Axis, Axis, Axis]:
+    """With dimensions of one position before those that there are."""
+    first, second, third = (*(Axis(1, 1, (0,)) for _ in range(3 - len(axes))), *axes)
+    return first, second, third
+
+
+def deep(size: Sequence[int]) -> tuple[int, int, int]:
+    first, second, third = (*(1 for _ in range(3 - len(size))), *size)
+    return first, second, third
+
+
+def contiguous(shape: Sequence[int]) -> list[int]:
+    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+# Choosing --------------------------------------------------------------------------------------------------
+
+
+def steps(problem: Problem, threads: int, bias: bool, relu: bool, work: int = 0) -> Steps:
+    """The kernels of a sum of taps, whose packed weights lie `work` bytes behind the beginning of the work memory."""
+    if problem.samples == 0 or problem.results == 0 or any(axis.count <= 0 for axis in problem.axes):
+        return Steps([], 0)
+    return Choice(problem, threads).steps(bias, relu, work)
+
+
+def tile_size(results: int, element: str) -> tuple[int, int]:
+    """Channels and vectors of a tile: as many as registers hold, with few channels too much."""
+    if registers() == 16:
+        options = [(4, 3), (6, 2), (3, 4), (2, 5), (1, 6)]
+    else:
+        options = [(8, 3), (6, 4), (4, 6), (3, 6), (2, 6), (1, 6)]
+    return min(options, key=lambda option: (-(-results // option[0]) * option[0], -option[0] * option[1]))
+
+
+class Choice:
+    """A problem with everything decided."""
+
+    def __init__(self, problem: Problem, threads: int) -> None:
+        self.problem = problem
+        size = SIZES[problem.element]
+        self.size = size
+        width = max(lanes() * 4 // size, 1)
+        self.height, self.vectors = tile_size(problem.results, problem.element)
+        self.width, self.across = width, width * self.vectors
+        self.strips = -(-problem.results // self.height)
+        self.taps = len(problem.taps)
+        self.strips_each = self.strips
+        self.layout = self.block(SUMS // size // (self.strips * self.height))
+        self.spread_units(threads)
+        near = max(1, sum(1 for _ in problem.axes[0].shifts) * len(problem.axes[1].shifts))
+        line = -(-(self.across + problem.axes[2].reach) * size // LINE) + 1
+        fitting = NEAR // (near * line * LINE)
+        most = (SCRATCH - self.sums_bytes - 4096) // (self.layout.channel * size)
+        limit = max(1, min(fitting, most))
+        blocks = -(-max(problem.channels, 1) // limit)
+        self.channels_each = -(-max(problem.channels, 1) // blocks)
+        self.channel_blocks = -(-problem.channels // self.channels_each)
+
+    def block(self, cells: int) -> Layout:
+        """Blocks of at most so many cells, whole rows if possible, all of about the same size."""
+        _, height, width = self.problem.axes
+        cells = max(cells, self.across)
+        pitch = width.count + width.reach
+        if pitch > cells:
+            columns = max(cells - width.reach, self.across)
+            columns = -(-width.count // -(-width.count // columns))
+            return Layout(self.problem.axes, 1, columns)
+        rows = min(cells // pitch, height.count)
+        rows = -(-height.count // -(-height.count // rows))
+        return Layout(self.problem.axes, rows, width.count)
+
+    def spread_units(self, threads: int) -> None:
+        """Cuts strips, too, where samples and blocks are fewer than threads can share."""
+        units = self.problem.samples * self.problem.groups * self.layout.blocks
+        parts = 1
+        while units * parts < 4 * threads and units * parts % threads and parts < self.strips:
+            parts += 1
+        self.strips_each = -(-self.strips // parts)
+
+    @property
+    def sums_pitch(self) -> int:
+        cells = self.layout.cells(self.layout.rows)
+        return (-(-cells // self.across) * self.across + 15) // 16 * 16
+
+    @property
+    def sums_bytes(self) -> int:
+        return self.sums_pitch * self.strips_each * self.height * self.size
+
+    @property
+    def strip_blocks(self) -> int:
+        return -(-self.strips // self.strips_each)
+
+    @property
+    def packed(self) -> int:
+        """Elements of the packed weights."""
+        p = self.problem
+        return p.groups * self.strips * self.height * p.channels * self.taps
+
+    def steps(self, bias: bool, relu: bool, work: int) -> Steps:
+        p = self.problem
+        width = p.axes[2]
+        structure = Structure(
+            element=p.element, lanes=self.width, height=self.height, vectors=self.vectors, single=self.taps == 1,
+            neighbours=width.step == 1, together=width.spread == 1, bias=bias, relu=relu,
+        )  # fmt: skip
+        found = []
+        if self.packed:
+            found.append(self.packing(work))
+        units = p.samples * p.groups * self.strip_blocks * self.layout.blocks
+        found.append(Step(tap_sum(structure), self.words(bias, work), units))
+        return Steps(found, -(-self.packed * self.size // LINE) * LINE)
+
+    def packing(self, work: int) -> Step:
+        p = self.problem
+        values: dict[str, Any] = {
+            "weight": ("weight", 0), "target": ("work", work), "strips": self.strips, "channels": p.channels,
+            "results": p.results, "taps": self.taps, "weight_group": p.weight[0],
+            "weight_result": p.weight[1], "weight_channel": p.weight[2],
+        }  # fmt: skip
+        words = with_tables(PACK_NAMES, values, {"tap_places": list(p.taps)})
+        return Step(packer(p.element, self.height), words, p.groups * self.strips)
+
+    def words(self, bias: bool, work: int) -> list[Any]:
+        p, layout = self.problem, self.layout
+        depth, height, width = p.axes
+        source = contiguous([p.groups * p.channels, depth.size, height.size, width.size])
+        place = contiguous([p.groups * p.results, *p.place_size])
+        image = self.channels_each * layout.channel + self.across
+        values: dict[str, Any] = {
+            "source": ("source", 0), "weight": ("work", work), "bias": ("bias", 0) if bias else 0,
+            "place": ("place", 0), "groups": p.groups, "strips": self.strips, "strips_each": self.strips_each,
+            "strip_blocks": self.strip_blocks, "channels": p.channels, "results": p.results,
+            "channels_each": self.channels_each, "channel_blocks": self.channel_blocks, "taps": self.taps,
+            "sums_room": -(-image * self.size // LINE) * LINE, "sums_pitch": self.sums_pitch,
+            "source_batch": p.groups * p.channels * source[0], "source_channel": source[0],
+            "source_z": source[1], "source_y": source[2],
+            "place_batch": p.groups * p.results * place[0], "place_channel": place[0],
+            "place_z": place[1] * depth.spread, "place_y": place[2] * height.spread, "place_x": width.spread,
+            "place_first": sum(axis.first * step for axis, step in zip(p.axes, place[1:])),
+            **layout.words(),
+        }  # fmt: skip
+        return with_tables(NAMES, values, layout.tables())
+
+
+FEW = 4  # results of a group: with fewer of them, vectors of results would be mostly empty
+OUTPUTS = 16 << 10  # bytes of a turned panel of the gradient: they should stay in the first cache
+SHARES = 16 << 20  # bytes of sums that may be kept in several copies
+
+
+class WeightChoice:
+    """A gradient in the weight with everything decided."""
+
+    def __init__(self, problem: Problem, threads: int) -> None:
+        self.problem, self.size = problem, SIZES[problem.element]
+        self.width = max(lanes() * 4 // self.size, 1)
+        self.rows = problem.channels * len(problem.taps)
+        self.turned = problem.results >= FEW
+        self.height, self.vectors = self.tile_size() if self.turned else (8, 1)
+        self.panel = self.width * self.vectors
+        self.panels = -(-problem.results // self.panel)
+        self.layout = self.block()
+        self.jobs = problem.samples * self.layout.blocks
+        self.share = problem.groups * self.rows * self.size
+        self.share *= self.panels * self.panel if self.turned else problem.results * self.width
+        self.spread_units(threads)
+        room = SCRATCH - 4096 - (self.panels * self.panel_size * self.size if self.turned else 0)
+        near = max(1, min(NEAR_ROWS, room) // (self.layout.channel * self.size))
+        self.channels_each = max(1, min(problem.channels, near))
+
+    def tile_size(self) -> tuple[int, int]:
+        """Rows and vectors of a tile, with little too much of either."""
+        options = [(6, 2), (5, 2), (4, 3), (3, 4)] if registers() == 16 else [(8, 3), (12, 2), (6, 4)]
+
+        def cost(option: tuple[int, int]) -> float:
+            height, vectors = option
+            panel = vectors * self.width
+            whole = -(-self.rows // height) * height * -(-self.problem.results // panel) * panel
+            loads = (height + vectors) / (height * vectors)
+            return whole * max(1.0, 1.4 * loads, 10 / (height * vectors))
+
+        return min(options, key=cost)
+
+    def block(self) -> Layout:
+        """Blocks whose turned gradient stays near: some whole rows, or a part of one."""
+        _, height, width = self.problem.axes
+        outputs = max(OUTPUTS // (self.size * self.panel), 32)
+        if width.count > outputs:
+            pieces = -(-width.count // outputs)
+            return Layout(self.problem.axes, 1, -(-width.count // pieces))
+        rows = max(1, min(height.count, outputs // max(width.count, 1)))
+        rows = -(-height.count // -(-height.count // rows)) if height.count else 1
+        return Layout(self.problem.axes, rows, max(width.count, 1))
+
+    def spread_units(self, threads: int) -> None:
+        """Cuts the work: by groups if there are enough, by outputs while copies of the sums are small, by channels."""
+        self.parts = self.channel_parts = 1
+        if self.problem.groups < 4 * threads and self.problem.groups % threads:
+            if self.share * threads <= SHARES:
+                self.parts = max(1, min(threads, self.jobs))
+            else:
+                self.channel_parts = min(threads, self.problem.channels)
+        self.channels_part = -(-self.problem.channels // self.channel_parts)
+        self.channel_parts = -(-self.problem.channels // self.channels_part)
+
+    @property
+    def panel_size(self) -> int:
+        outputs = self.layout.rows * self.layout.columns
+        return -(-outputs // self.width) * self.width * self.panel
+
+    def steps(self) -> Steps:
+        p = self.problem
+        structure = weight.Structure(
+            element=p.element, lanes=self.width, height=self.height, vectors=self.vectors,
+            neighbours=p.axes[2].step == 1,
+        )  # fmt: skip
+        units = self.parts * p.groups * self.channel_parts
+        add = Step(weight_sum(structure, self.turned), self.words(), units)
+        values = {
+            "sums": ("work", 0), "place": ("place", 0), "parts": self.parts if self.jobs else 0,
+            "groups": p.groups, "results": p.results, "rows": self.rows, "panels": self.panels,
+        }  # fmt: skip
+        units = p.groups * (self.panels * self.vectors if self.turned else p.results * self.rows)
+        if self.turned:
+            units = p.groups * self.panels * self.vectors
+        join = Step(weight_join(structure, self.turned), [values[name] for name in weight.JOIN_NAMES], units)
+        return Steps([add, join] if self.jobs else [join], self.parts * self.share)
+
+    def words(self) -> list[Any]:
+        p, layout = self.problem, self.layout
+        depth, height, width = p.axes
+        source = contiguous([p.groups * p.channels, depth.size, height.size, width.size])
+        gradient = contiguous([p.groups * p.results, depth.count, height.count, width.count])
+        room = (self.channels_each * layout.channel + self.width) * self.size
+        values: dict[str, Any] = {
+            "source": ("source", 0), "gradient": ("gradient", 0), "sums": ("work", 0), "groups": p.groups,
+            "parts": self.parts, "jobs": self.jobs, "channel_parts": self.channel_parts,
+            "channels": p.channels, "results": p.results, "channels_each": self.channels_each,
+            "channels_part": self.channels_part, "taps": len(p.taps), "panels": self.panels,
+            "panel_size": self.panel_size, "gradient_room": -(-room // LINE) * LINE,
+            "source_batch": p.groups * p.channels * source[0], "source_channel": source[0],
+            "source_z": source[1], "source_y": source[2],
+            "gradient_batch": p.groups * p.results * gradient[0], "gradient_channel": gradient[0],
+            "gradient_z": gradient[1], "gradient_y": gradient[2],
+            **layout.words(),
+        }  # fmt: skip
+        return with_tables(weight.NAMES, values, layout.tables())
+
+
+@cache
+def weight_sum(structure: weight.Structure, turned: bool) -> Kernel:
+    return (weight.ByResults if turned else weight.ByOutputs)(structure).kernel()
+
+
+@cache
+def weight_join(structure: weight.Structure, turned: bool) -> Kernel:
+    return (weight.join_results if turned else weight.join_outputs)(structure)
+
+
+@cache
+def tap_sum(structure: Structure) -> Kernel:
+    return TapSum(structure).kernel()
+
+
+@cache
+def packer(element: str, height: int) -> Kernel:
+    return weight_packer(element, height)
+
+
+def finished(structure: Structure, finish: Finish, key: Hashable) -> Kernel:
+    """A kernel that does something more to its results, remembered under a key."""
+    whole = (structure, key)
+    if whole not in _finished:
+        _finished[whole] = TapSum(structure, finish).kernel()
+    return _finished[whole]
+
+
+_finished: dict[Hashable, Kernel] = {}

@@ -1,0 +1,176 @@
+"""Compiled functions: which program fits a call, and what a recorded call becomes.
+
+The first call with arguments of a new layout runs eagerly, the second is recorded while it runs, later ones run the
+program. A program fits when the layout of the arguments, the modes and all facts seen while recording are the same.
+What cannot be recorded runs eagerly, with one warning. Read next: compile/entry.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from cleargrad.amp import state as autocast_state
+from cleargrad.compile.entry import Entry
+from cleargrad.compile.facts import Names
+from cleargrad.compile.structures import Unsupported, key_of
+from cleargrad.compile.tracer import Tracer
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import mode
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import error
+from cleargrad.ops.record import CaptureError, Graph
+
+LIMIT = 16  # programs of one function
+ATTEMPTS = 8  # recordings of one layout that may come to nothing, such as those that make an optimizer's state
+
+
+class Compiled:
+    """A function that runs as compiled programs."""
+
+    def __init__(
+        self, function: Callable, make: Callable[[Graph], Any], fullgraph: bool = False, name: str | None = None
+    ) -> None:
+        self.function = function
+        self.make = make
+        self.fullgraph = fullgraph
+        self.entries: dict[Any, list[Entry]] = {}
+        self.tried: dict[Any, int] = {}
+        self.last: Entry | None = None
+        self.eager = False
+        self.lock = threading.RLock()
+        functools.update_wrapper(self, function, updated=())
+        self.title = name or getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        entry = self.last
+        if entry is not None and entry.fits(args, kwargs):
+            return entry.run(args, kwargs)
+        return self.choose(args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.title}>"
+
+    # Choosing ----------------------------------------------------------------------------------------------
+
+    def choose(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if self.eager or cannot_record():
+            return self.function(*args, **kwargs)
+        try:
+            key = (modes(), key_of(args, tensors := []), key_of(kwargs, tensors), shared(tensors))
+        except Unsupported as reason:
+            return self.give_up(str(reason), "", args, kwargs)
+        for entry in self.entries.get(key, ()):
+            if entry.holds(tensors):
+                self.last = entry
+                return entry.run(args, kwargs)
+        tries = self.tried[key] = self.tried.get(key, 0) + 1
+        if tries == 1:
+            return self.function(*args, **kwargs)
+        if not self.lock.acquire(blocking=False):  # another thread is recording
+            return self.function(*args, **kwargs)
+        try:
+            return self.record(key, tensors, args, kwargs)
+        finally:
+            self.lock.release()
+
+    def record(self, key: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """One eager call, recorded; the program is for the next."""
+        tracer = Tracer()
+        if gc.get_freeze_count():
+            tracer.refuse("gc.freeze")
+        entry = Entry(key, self.make)
+        with fresh_casts(), tracer, Names(tracer, self.function) as names:
+            given = entry.begin(tracer, tensors, args, kwargs)
+            result = self.function(*given[0], **given[1])
+            result = entry.finish(tracer, names, result)
+        if tracer.reason is None:
+            self.keep(entry)
+        elif tracer.permanent or self.tried[key] > ATTEMPTS:
+            self.explain(tracer.reason, tracer.place)
+        return result
+
+    def keep(self, entry: Entry) -> None:
+        found = self.entries.setdefault(entry.key, [])
+        found.insert(0, entry)
+        self.last = entry
+        count = sum(map(len, self.entries.values()))
+        if count > LIMIT:
+            warn(
+                f"{self.title} has needed more than {LIMIT} programs; the oldest is given up. Arguments that differ "
+                "in shape or value from call to call, or names it reads that change, cause this"
+            )
+            oldest = next(iter(self.entries))
+            self.entries[oldest].pop()
+            if not self.entries[oldest]:
+                del self.entries[oldest]
+
+    def give_up(self, reason: str, place: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        self.explain(reason, place)
+        return self.function(*args, **kwargs)
+
+    def explain(self, reason: str, place: str) -> None:
+        """The function goes on eagerly, which is said once; with `fullgraph` it is an error."""
+        rule = f"{self.title} cannot be recorded: {REASONS.get(reason, reason)}"
+        fix = "move that out of the compiled function, or express it in tensor operations such as torch.where"
+        if self.fullgraph:
+            raise error(CaptureError, "compile", rule, fix=fix, **({"because of": place} if place else {}))
+        self.eager = True
+        warn(f"{rule}. It runs eagerly from now on" + (f"\n  because of  {place}" if place else "") + f"\n  fix  {fix}")
+
+
+def warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=5)
+
+
+VALUE = "it asks for a value while it runs"
+REASONS = {
+    "item": f"{VALUE} (a number from .item() may only be handed back as it is)",
+    "float": f"{VALUE} (float() of a tensor; .item() may be handed back as it is)",
+    "print": "it prints",
+    "data": "it gives a tensor other memory by assigning .data",
+    "gc.freeze": "gc.freeze() hides tensors from the recorder",
+    **dict.fromkeys(("tolist", "bool", "numpy", "format", "int", "index", "complex"), VALUE),
+}
+
+
+def cannot_record() -> bool:
+    """Inside of another recording the call is part of that; under anomaly mode and observers it stays eager."""
+    watched = mode.recorder is not None or mode.observer is not None
+    return bool(watched or mode.anomaly or mode.saved_hooks)
+
+
+def modes() -> tuple:
+    casts = None
+    if mode.autocast is not None:
+        casts = (tuple(mode.autocast.lower.items()), mode.autocast.cache is None)
+    return mode.grad, mode.inference, casts, dtypes.get_default_dtype()
+
+
+def shared(tensors: list[Tensor]) -> tuple | None:
+    """Which arguments are the same memory; None when all differ."""
+    ids = [id(tensor._data) for tensor in tensors]
+    return None if len(set(ids)) == len(ids) else tuple(ids.index(each) for each in ids)
+
+
+class fresh_casts:
+    """Weights that autocast has converted before are not those of the next call."""
+
+    def __enter__(self) -> None:
+        self.before = autocast_state.state.cache
+        autocast_state.state.cache = {}
+        if mode.autocast is not None:
+            autocast_state.state.apply()
+
+    def __exit__(self, *exception: object) -> None:
+        autocast_state.state.cache = self.before
+        if mode.autocast is not None:
+            autocast_state.state.apply()

@@ -1,0 +1,334 @@
+"""Facts: what else than tensors decides what a call records, and must be so again when its program is run.
+
+Modules say how they are made up, optimizers and scalers which options they follow, and the user's functions which
+names they read. Facts are tuples that compare equal as long as nothing relevant has changed.
+Read next: compile/capture.py.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import gc
+import sys
+import sysconfig
+from collections.abc import Iterator
+from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from cleargrad.core.device import device
+from cleargrad.core.dtype import dtype
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import PACKAGE
+from cleargrad.nn.module import Module
+from cleargrad.optim.optimizer import Optimizer
+
+PLAIN = (int, float, complex, bool, str, bytes, type(None), dtype, device)
+HOOKS = (
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_pre_hooks",
+)
+LIBRARIES = (PACKAGE, sysconfig.get_paths()["stdlib"], np.__path__[0], "<frozen")
+MISSING = object()
+
+
+class Same:
+    """Compares by identity, and keeps what it stands for alive, so that no other object gets its place."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+    def __repr__(self) -> str:
+        return f"<{type(self.thing).__name__}>"
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is compared by what it is, not by which object it is."""
+    if type(value) in (tuple, frozenset):
+        return all(map(is_plain, value))
+    return isinstance(value, PLAIN)
+
+
+def fact(value: Any) -> Any:
+    """A value as something that can be compared: plain values with their type, everything else by identity."""
+    if type(value) is tuple:
+        return tuple(map(fact, value))
+    return (type(value), value) if is_plain(value) else Same(value)
+
+
+# Modules, optimizers, scalers ------------------------------------------------------------------------------
+
+
+def module_facts(module: Module) -> tuple:
+    """Mode, members and their wish for gradients, hooks, and attributes that are numbers or tensors."""
+    fields = module.__dict__
+    members = tuple(
+        (name, Same(member), isinstance(member, Tensor) and member._edge is not None)
+        for table in ("_parameters", "_buffers", "_modules")
+        for name, member in fields[table].items()
+    )
+    hooks = tuple((name, tuple(map(Same, fields[name].values()))) for name in HOOKS if fields[name])
+    plain = tuple(
+        (name, fact(value))
+        for name, value in fields.items()
+        if isinstance(value, (*PLAIN, Tensor)) or type(value) is tuple
+        if name != "_hooked"
+    )
+    return type(module), fields["training"], members, hooks, plain
+
+
+def optimizer_facts(optimizer: Optimizer) -> tuple:
+    """Groups with their parameters, and the state that there is for each; options are another matter."""
+    groups = tuple(tuple(map(Same, group["params"])) for group in optimizer.param_groups)
+    state = tuple(
+        (Same(parameter), tuple((name, Same(value)) for name, value in kept.items()))
+        for parameter, kept in optimizer.state.items()
+    )
+    hooks = tuple(
+        tuple(map(Same, getattr(optimizer, name).values()))
+        for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+    )
+    return Same(optimizer.state), groups, state, hooks
+
+
+# The user's names ------------------------------------------------------------------------------------------
+
+
+class Names:
+    """Watches which names the user's functions read while a call runs, and what they stand for.
+
+    Every guard says: this dictionary has this object (or an equal number) under this key.
+    """
+
+    def __init__(self, tracer: Any, function: Any) -> None:
+        self.tracer = tracer
+        self.functions: dict[CodeType, FunctionType] = {}  # those that were there before the call
+        self.register(function)
+        self.guards: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
+        self.cells: dict[int, tuple[CellType, Any]] = {}
+        self.seen: set[tuple] = set()
+
+    def __enter__(self) -> Names:
+        self.before = sys.getprofile()
+        sys.setprofile(self.notice)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        sys.setprofile(self.before)
+
+    def notice(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_call":
+            if argument is print and not is_library(frame.f_code.co_filename):
+                self.tracer.refuse("print")
+            return
+        if event != "call" or self.tracer.reason is not None:
+            return
+        code = frame.f_code
+        if code is Module.__call__.__code__:
+            self.watch_module(frame.f_locals["self"])
+        elif not is_library(code.co_filename):
+            self.read(code, frame)
+
+    def watch_module(self, module: Module) -> None:
+        if id(module) not in self.tracer.watched:
+            for part in module.modules():
+                self.tracer.watch(part, module_facts)
+
+    def read(self, code: CodeType, frame: FrameType) -> None:
+        """Notes what the names in a function stand for, as far as they are not its own variables."""
+        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        key = (code, id(first), id(frame.f_globals))
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        cells: dict[str, CellType] | None = None
+        for kind, name, path in chains(code):
+            if kind == "global":
+                if name in frame.f_globals:
+                    self.follow(frame.f_globals, name, path)
+            elif kind == "free":
+                if cells is None:
+                    cells = cells_of(self.functions.get(code) or function_of(code))
+                if name in cells and (code in self.functions or is_plain(contents(cells[name]))):
+                    self.follow_cell(cells[name], path)
+            elif name in frame.f_locals and path:
+                self.enter(frame.f_locals[name], path)
+
+    def follow(self, table: Any, name: Any, path: tuple) -> None:
+        value = table[name]
+        if isinstance(value, Tensor) and id(value._data) not in self.tracer.existing:
+            return  # made by this very call
+        self.register(value)
+        if not is_fixed(value):
+            self.guards.setdefault((id(table), name), (table, name, value))
+        self.enter(value, path)
+
+    def register(self, function: Any) -> None:
+        function = getattr(function, "__func__", function)
+        while isinstance(function, FunctionType) and function.__code__ not in self.functions:
+            self.functions[function.__code__] = function
+            function = getattr(function, "__wrapped__", None)
+
+    def follow_cell(self, cell: CellType, path: tuple) -> None:
+        value = contents(cell)
+        self.register(value)
+        if value is not MISSING and not is_fixed(value):
+            self.cells.setdefault(id(cell), (cell, value))
+        self.enter(value, path)
+
+    def enter(self, value: Any, path: tuple) -> None:
+        """Goes on along attributes and items, to the end or to something that watches over itself."""
+        if isinstance(value, Module):
+            self.watch_module(value)
+            return
+        if isinstance(value, (Tensor, Optimizer)) or not path:
+            return
+        kind, key = path[0]
+        if kind == "attribute":
+            table = getattr(value, "__dict__", None)
+            if isinstance(value, ModuleType) and is_library(getattr(value, "__file__", None) or "<frozen"):
+                return
+            if isinstance(table, dict) and key in table:
+                self.follow(table, key, path[1:])
+            elif isinstance(value, type) or isinstance(vars(type(value)).get(key), property):
+                return
+            elif is_plain(found := getattr(type(value), key, MISSING)) and found is not MISSING:
+                owner = next(kind for kind in type(value).__mro__ if key in vars(kind))
+                self.guards[id(owner), key] = (Attributes(owner), key, found)
+        elif isinstance(value, (dict, list, tuple)):
+            if (key in value) if isinstance(value, dict) else (isinstance(key, int) and key < len(value)):
+                self.follow(value, key, path[1:])
+
+    def unchanged(self) -> str | None:
+        """The first name that the call itself has given another meaning."""
+        for table, name, value in self.guards.values():
+            if not holds(table, name, value):
+                return str(name)
+        for cell, value in self.cells.values():
+            if not same(contents(cell), value):
+                return "a variable of an enclosing function"
+        return None
+
+
+class Attributes(dict):
+    """The attributes of a class, as a dictionary to look into."""
+
+    def __init__(self, owner: type) -> None:
+        self.owner = owner
+
+    def __getitem__(self, name: str) -> Any:
+        return vars(self.owner)[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in vars(self.owner)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return vars(self.owner).get(name, default)
+
+
+def same(value: Any, expected: Any) -> bool:
+    if value is expected:
+        return True
+    return is_plain(expected) and type(value) is type(expected) and value == expected
+
+
+def holds(table: Any, name: Any, expected: Any) -> bool:
+    try:
+        return same(table[name], expected)
+    except (KeyError, IndexError):
+        return False
+
+
+def is_fixed(value: Any) -> bool:
+    """What programs do not rebind: modules, classes, functions."""
+    return isinstance(value, (ModuleType, type, FunctionType, MethodType)) or (
+        callable(value) and type(value).__name__ == "builtin_function_or_method"
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def is_library(filename: str) -> bool:
+    """Whether code is cleargrad's own, Python's or NumPy's: nothing there is the user's to change."""
+    inside = "site-packages" in filename
+    return filename.startswith(LIBRARIES) and not (inside and not filename.startswith((PACKAGE, LIBRARIES[2])))
+
+
+def contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def function_of(code: CodeType) -> FunctionType | None:
+    """The function with this code, if there is only one."""
+    functions = [f for f in gc.get_referrers(code) if isinstance(f, FunctionType) and f.__code__ is code]
+    return functions[0] if len(functions) == 1 else None
+
+
+def cells_of(function: FunctionType | None) -> dict[str, CellType]:
+    """The variables that a function has from those around it."""
+    if function is None or not function.__closure__:
+        return {}
+    return dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
+
+
+@functools.lru_cache(maxsize=1024)
+def chains(code: CodeType) -> tuple[tuple[str, str, tuple], ...]:
+    """What a function's code reads: roots (global, free or argument names) with attributes and items behind."""
+    return tuple(dict.fromkeys(read_chains(code)))
+
+
+ROOTS = {
+    "LOAD_GLOBAL": "global",
+    "LOAD_NAME": "global",
+    "LOAD_DEREF": "free",
+    "LOAD_CLASSDEREF": "free",
+    "LOAD_FAST": "argument",
+    "LOAD_FAST_BORROW": "argument",
+}
+
+
+def read_chains(code: CodeType) -> Iterator[tuple[str, str, tuple]]:
+    arguments = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    kind = name = constant = None
+    path: list[tuple[str, Any]] = []
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and kind is not None:
+            path.append(("attribute", step.argval))
+            constant = None
+            continue
+        if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and kind is not None and constant is None:
+            constant = (step.argval,)
+            continue
+        if step.opname == "BINARY_SUBSCR" and constant is not None:
+            path.append(("item", constant[0]))
+            constant = None
+            continue
+        if step.opname in ("CACHE", "EXTENDED_ARG", "NOP", "PUSH_NULL", "RESUME"):
+            continue
+        if kind is not None and name is not None:
+            yield kind, name, tuple(path)
+        kind = name = constant = None
+        path = []
+        root = ROOTS.get(step.opname)
+        if root == "argument" and step.argval not in arguments:
+            root = None
+        if root == "free" and step.argval not in code.co_freevars:
+            root = None
+        if root is not None:
+            kind, name = root, step.argval
+    if kind is not None and name is not None:
+        yield kind, name, tuple(path)

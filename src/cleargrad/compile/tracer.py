@@ -1,0 +1,294 @@
+"""Tracer: a recorder that runs what it records.
+
+A call of a compiled function that is to be recorded is an ordinary eager call: every value exists, every effect
+happens, and when something cannot be recorded the tracer steps aside and the call simply goes on. What comes out
+is the graph, and what the program must do besides: gradients to set, options of optimizers to read, facts that
+must still hold. Read next: compile/facts.py.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import cell_of
+from cleargrad.core.mode import mode
+from cleargrad.core.shape import Spec
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import line_of, user_frame
+from cleargrad.interop import number_of
+from cleargrad.ops import apply
+from cleargrad.ops.apply import check_operands, link
+from cleargrad.ops.comparison import where
+from cleargrad.ops.op import PARTS, Op
+from cleargrad.ops.record import Call, Recorder, Value
+
+
+@dataclass
+class Look:
+    """What became of a leaf's gradient: what it was, and whether the program looked before it was replaced."""
+
+    leaf: Tensor
+    entry: Tensor | None
+    looked: bool
+
+
+@dataclass
+class Option:
+    """An option of an optimizer's group: a number that is read again at every call."""
+
+    read: Callable[[], float]
+    tensor: Tensor
+
+
+class Tracer(Recorder):
+    """Records the calls of the current thread while they run."""
+
+    runs = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reason: str | None = None  # why nothing is recorded any more
+        self.permanent = True  # whether the next call would fail as well
+        self.place = ""
+        self.existing = arrays_of_tensors()
+        self.references: dict[int, weakref.ref] = {}
+        self.weak_owners: dict[int, weakref.ref] = {}
+        self.grads: dict[int, Look] = {}
+        self.options: dict[tuple, Option] = {}
+        self.watched: dict[int, tuple[Any, Callable, Any]] = {}  # objects, what to ask of them, the answer
+        self.effects: list[tuple[Callable[[Tensor], None], Tensor]] = []
+        self.numbers: list[weakref.ref] = []
+        self.made: list[weakref.ref] = []
+        self.foreign: set[int] = set()  # ids of arrays that are the user's own memory
+        self.predicate: Tensor | None = None
+        self.running = True
+
+    # Stepping aside ----------------------------------------------------------------------------------------
+
+    def refuse(self, name: str, permanent: bool = True) -> None:
+        """What cannot be recorded runs eagerly, and so does all that follows."""
+        if not self.running:
+            super().refuse(name)
+        if self.reason is None:
+            frame = user_frame(sys._getframe(1))
+            self.reason, self.permanent = name, permanent
+            self.place = "" if frame is None else line_of((frame.f_code, frame.f_lasti))
+        if mode.recorder is self:
+            mode.set(recorder=None)
+
+    def number(self, tensor: Tensor) -> Any:
+        """`item()`: a number that may be handed back; to do anything else with it ends the recording."""
+        if not self.running:
+            return super().number(tensor)
+        pending = Pending(self, tensor)
+        self.numbers.append(weakref.ref(pending))
+        return pending
+
+    # Calls -------------------------------------------------------------------------------------------------
+
+    def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        if not self.running:
+            return super().call(op, operands, attrs)
+        check_operands(op, operands)
+        if op.lower is PARTS:
+            return self.call_parts(op, operands, attrs)
+        op.spec(*operands, **attrs)
+        if self.reason is not None:
+            return apply.call(op, operands, attrs)
+        values = tuple(self.value(x) if isinstance(x, Tensor) else x for x in operands)
+        arrays = op.run(*[x._data if isinstance(x, Tensor) else x for x in operands], **attrs)
+        outs = link(op, operands, attrs, arrays, mode.grad)
+        tensors = outs if isinstance(outs, tuple) else (outs,)
+        results = tuple(self.name(out) for out in tensors)
+        self.made += map(weakref.ref, tensors)
+        self.graph.calls.append(Call(op, values, attrs, results))
+        return outs
+
+    # Names -------------------------------------------------------------------------------------------------
+
+    def argument(self, tensor: Tensor) -> None:
+        """A tensor that is another one at every call."""
+        self.graph.inputs.append(self.name(tensor))
+        self.graph.input_arrays.append(tensor._data)
+
+    def set(self, tensor: Tensor, value: Value) -> None:
+        """Arrays are named while they live: the tracer keeps none of them."""
+        data = tensor._data
+        owner = self.owner(tensor)
+        self.known[id(data)] = (value, self.writes.get(id(owner._data), 0))
+        if id(data) not in self.references:
+            self.references[id(data)] = weakref.ref(data, Forget(self, id(data)))
+
+    def owner(self, tensor: Tensor) -> Tensor:
+        cell = cell_of(tensor)
+        found = self.weak_owners.get(id(cell))
+        owner = None if found is None else found()
+        if owner is None:
+            owner = tensor if tensor._base is None else tensor._base
+            self.keep_owner(cell, owner)
+        return owner
+
+    def keep_owner(self, cell: list, owner: Tensor) -> None:
+        self.weak_owners[id(cell)] = weakref.ref(owner)
+        self.alive.append(cell)
+
+    def alias(self, tensor: Tensor, other: Tensor) -> None:
+        self.value(tensor)
+        self.keep_owner(cell_of(other), self.owner(tensor))
+
+    def refer(self, tensor: Tensor) -> Value:
+        """A tensor that no recorded call made: one that was there before, or one with fixed values."""
+        data = tensor._data
+        if id(data) in self.existing or id(data) in self.foreign:
+            return super().refer(tensor)
+        if data.base is not None and any(np.may_share_memory(data, other) for other in self.named_arrays()):
+            self.refuse("memory shared outside of ops")
+        value = self.name(tensor)
+        self.graph.constants.append((value, data.copy()))
+        return value
+
+    def named_arrays(self) -> Iterator[np.ndarray]:
+        for reference in list(self.references.values()):
+            data = reference()
+            if data is not None:
+                yield data
+
+    def adopt(self, array: np.ndarray) -> None:
+        """An array of the user's own: it may hold something else at the next call."""
+        self.foreign.add(id(array))
+        self.alive.append(array)
+
+    def write(self, target: Tensor, value: Tensor) -> Tensor:
+        if self.predicate is not None:
+            condition, self.predicate = self.predicate, None
+            before = mode.set(grad=False)
+            try:
+                value = where(condition, value, target)
+            finally:
+                mode.set(**before)
+                self.predicate = condition
+        return super().write(target, value)
+
+    # Beyond tensors ----------------------------------------------------------------------------------------
+
+    def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
+        if id(leaf) not in self.grads:
+            self.grads[id(leaf)] = Look(leaf, leaf._grad, not clears)
+
+    def option(self, key: tuple, read: Callable[[], float]) -> Tensor:
+        """A number that a program reads at every call, as a tensor."""
+        found = self.options.get(key)
+        if found is None:
+            tensor = wrap(np.array(read(), np.float64))
+            self.alive.append(tensor)
+            self.argument(tensor)
+            found = self.options[key] = Option(read, tensor)
+        return found.tensor
+
+    def watch(self, thing: Any, facts: Callable[[Any], Any]) -> None:
+        """Something that decides what is recorded: its facts must be the same at every call."""
+        if id(thing) not in self.watched:
+            self.watched[id(thing)] = (thing, facts, facts(thing))
+
+    def effect(self, put: Callable[[Tensor], None], tensor: Tensor) -> None:
+        """After every run, `put` gets a tensor with this value."""
+        self.effects.append((put, tensor))
+
+    @contextmanager
+    def predicated(self, condition: Tensor) -> Iterator[None]:
+        """Writes happen only where a recorded condition holds."""
+        before, self.predicate = self.predicate, condition
+        try:
+            yield
+        finally:
+            self.predicate = before
+
+    @contextmanager
+    def symbolic(self) -> Iterator[None]:
+        """Calls are recorded only, as by a plain recorder."""
+        self.running = self.runs = False
+        try:
+            yield
+        finally:
+            self.running = self.runs = True
+
+
+class Forget:
+    """Called when an array is gone: its name goes with it."""
+
+    __slots__ = ("key", "tracer")
+
+    def __init__(self, tracer: Tracer, key: int) -> None:
+        self.tracer = weakref.ref(tracer)
+        self.key = key
+
+    def __call__(self, _: Any) -> None:
+        tracer = self.tracer()
+        if tracer is not None:
+            for table in (tracer.known, tracer.writes, tracer.references):
+                table.pop(self.key, None)
+
+
+def arrays_of_tensors() -> dict[int, np.ndarray]:
+    """The memory of all tensors there are."""
+    found = {}
+    for thing in gc.get_objects():
+        if isinstance(thing, Tensor):
+            try:
+                data = thing._data
+            except (AttributeError, ValueError):  # not made yet
+                continue
+            found[id(data)] = data
+    return found
+
+
+# Numbers ---------------------------------------------------------------------------------------------------
+
+
+class Pending:
+    """What `item()` gives while a call is recorded: the number, known to be one that will differ next time."""
+
+    __slots__ = ("__weakref__", "tensor", "tracer", "value")
+
+    def __init__(self, tracer: Tracer, tensor: Tensor) -> None:
+        self.tracer: Tracer | None = tracer
+        self.tensor: Tensor | None = tensor
+        self.value = number_of(tensor._data)
+
+    def used(self) -> Any:
+        """The number; whoever asks for it needs a value."""
+        if self.tracer is not None and self.tracer.reason is None:
+            self.tracer.refuse("item")
+        return self.value
+
+
+def forward_operators() -> None:
+    """Pending answers every operator as its number would."""
+    names = """add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow divmod rdivmod
+    neg pos abs lt le gt ge eq ne hash bool int float complex index round trunc floor ceil repr str format"""
+
+    def answering(name: str) -> Callable:
+        def answer(self: Pending, *others: Any) -> Any:
+            others = tuple(other.used() if isinstance(other, Pending) else other for other in others)
+            return getattr(self.used(), name)(*others)
+
+        return answer
+
+    for name in names.split():
+        setattr(Pending, f"__{name}__", answering(f"__{name}__"))
+    Pending.__getattr__ = lambda self, name: getattr(self.used(), name)  # type: ignore[attr-defined]
+
+
+forward_operators()
+
+
+def spec_of(tensor: Tensor) -> Spec:
+    return Spec(tensor._data.shape, tensor.dtype)
