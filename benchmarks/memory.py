@@ -68,7 +68,9 @@ def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
         for library in LIBRARIES:
             runs[library].append(figures(library, name))
     return {
-        figure: compare({library: [run[figure] for run in runs[library]] for library in LIBRARIES}, "median", 1)
+        figure: compare(
+            {library: [run[figure] for run in runs[library]] for library in LIBRARIES}, "median", 1
+        )
         for figure in runs["torch"][0]
     }
 

@@ -2,10 +2,10 @@
 
     python benchmarks/zero_grad.py [--json benchmarks/results/zero_grad.json] [--rounds 3]
 
-A network of four square layers, by width. "zero and backward" is the time of zero_grad() and backward() in a step on
-eight rows, where gradients are most of the work: zeros are written, read and added to. "peak" is by how much
-memory grows when the network is made and trained on a large batch: zeros are held while the activations are as well.
-Every run is a process of its own, with one thread; the median of the rounds counts. Needs torch.
+A network of four square layers, by width. "zero and backward" is the time of zero_grad() and backward() in a step
+on eight rows, where gradients are most of the work: zeros are written, read and added to. "peak" is by how much
+memory grows when the network is made and trained on a large batch: zeros are held beside the activations. Every
+run is a process of its own, with one thread; the median of the rounds counts. Needs torch.
 
 docs/figures/zero_grad.py draws the results.
 """
@@ -64,7 +64,9 @@ def measure(width: int, rounds: int) -> dict[str, dict[str, float]]:
                 found = fresh(__file__, "--child", library, str(width), way)
                 runs.setdefault(f"{library}, {way}", []).append(found)
     return {
-        figure: {name: round(REDUCERS["median"]([run[figure] for run in found]), 3) for name, found in runs.items()}
+        figure: {
+            name: round(REDUCERS["median"]([run[figure] for run in found]), 3) for name, found in runs.items()
+        }
         for figure in ("zero and backward, ms", "peak, MB")
     }
 
@@ -78,7 +80,9 @@ def main() -> None:
     for figure, found in rows.items():
         print(f"{figure:24}" + "".join(f"{name:>18}" for name in found[min(found)]))
         for parameters, values in found.items():
-            print(f"{int(parameters):>12,} parameters" + "".join(f"{value:>18.2f}" for value in values.values()))
+            print(
+                f"{int(parameters):>12,} parameters" + "".join(f"{value:>18.2f}" for value in values.values())
+            )
     report(options.json, unit="by number of parameters", rows=rows)
 
 

@@ -143,6 +143,9 @@ def test_modules_are_cleargrads_own(tmp_path: Path) -> None:
         assert torch.equal(pickle.loads(pickle.dumps(torch.ones(2))), torch.ones(2))
         from torch import *
         assert randn is torch.randn
+        import torch.tensor
+        from torch.autograd.gradcheck import gradcheck
+        assert torch.autograd.gradcheck is gradcheck and torch.tensor(1) == 1
         """,
     )
     served = start(script, folder=tmp_path)

@@ -1,6 +1,6 @@
 """Draws docs/figures/zero-grad.svg from what benchmarks/zero_grad.py last wrote. Needs matplotlib.
 
-    python docs/figures/zero_grad.py
+python docs/figures/zero_grad.py
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ def draw(axes, title: str, rows: dict[str, dict[str, float]]) -> None:
         library, way = name.split(", ")
         values = [row[name] for row in rows.values()]
         label = f"{'PyTorch' if library == 'torch' else library}, {way}"
-        axes.plot(parameters, values, LINES[way], marker="o", markersize=3, color=COLOURS[library], label=label)
+        axes.plot(
+            parameters, values, LINES[way], marker="o", markersize=3, color=COLOURS[library], label=label
+        )
     axes.set(title=title, xlabel="parameters", xscale="log", yscale="log")
     axes.grid(True, linewidth=0.3)
 
 
 def main() -> None:
     # Fixed names inside the file, and no date: the same results give the same file.
-    plt.rcParams.update({"svg.hashsalt": "cleargrad", "svg.fonttype": "none", "font.size": 9, "axes.titlesize": 9})
+    plt.rcParams.update(
+        {"svg.hashsalt": "cleargrad", "svg.fonttype": "none", "font.size": 9, "axes.titlesize": 9}
+    )
     results = json.loads(RESULTS.read_text())["rows"]
     figure, panels = plt.subplots(1, 2, figsize=(8.5, 3.4), layout="constrained")
     for axes, (name, title) in zip(panels, PANELS.items()):

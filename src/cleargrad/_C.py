@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from cleargrad.core.device import device as device
@@ -11,6 +12,14 @@ from cleargrad.core.tensor import Tensor as Tensor
 from cleargrad.random import Generator as Generator
 
 TensorBase = _TensorBase = Tensor
+_TensorMeta = type(Tensor)
+
+
+class DisableTorchFunctionSubclass(contextlib.nullcontext):
+    """Switches off `__torch_function__` of subclasses, which is never on."""
+
+
+DisableTorchFunction = DisableTorchFunctionSubclass
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -97,6 +97,7 @@ __version__ = "0.1.0"
 # Modules, and names in them, that are imported when they are first asked for: `import cleargrad` stays quick.
 _LATER = {
     "optim": "cleargrad.optim",
+    "compile": "cleargrad.compile",
     "accumulate": "cleargrad.optim.accumulation",
     "distributions": "cleargrad.distributions",
     "func": "cleargrad.func",
@@ -147,6 +148,7 @@ _LATER = {
             "fx",
             "hub",
             "jit",
+            "library",
             "mps",
             "multiprocessing",
             "onnx",

@@ -19,6 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import cleargrad
+from cleargrad.missing import MissingModule
 from cleargrad.nn.parameter import Parameter
 from cleargrad.torch_version import TorchVersion
 
@@ -46,11 +47,23 @@ def serve() -> None:
         os.environ["PYTHONPATH"] = SERVED if not inherited else os.pathsep.join((SERVED, inherited))
 
 
+# Modules of PyTorch's of which libraries import names that they may never use: every name in them can be imported,
+# and using one says that cleargrad does not have it.
+STOOD_IN_FOR = (
+    "torch.distributed.",
+    "torch.fx.",
+    "torch._higher_order_ops",
+    "torch._dynamo.",
+    "torch.nn.quantized",
+)
+
+
 def fill(namespace: dict[str, object]) -> None:
     """Gives the module `torch` everything cleargrad has; what cleargrad loads late is loaded late here too."""
     namespace.update({name: value for name, value in vars(cleargrad).items() if not name.startswith("__")})
     namespace["__version__"] = TorchVersion(f"{TORCH}+cleargrad{cleargrad.__version__}")
     namespace["__getattr__"] = late_name
+    namespace.pop("ops", None)  # cleargrad.ops is another thing than torch.ops
     for printed, module in PRINTED.items():
         printed.__module__ = module
     if not any(isinstance(finder, Alias) for finder in sys.meta_path):
@@ -65,14 +78,14 @@ def name_loaded_modules() -> None:
     `from torch.autograd.gradcheck import gradcheck` would put a module where `torch.autograd.gradcheck` was a function.
     """
     for name, module in list(sys.modules.items()):
-        if name.startswith("cleargrad."):
+        if name.startswith("cleargrad.") and not name.startswith("cleargrad.ops"):
             sys.modules.setdefault(theirs(name), module)
 
 
 def late_name(name: str) -> object:
     """`torch.name` where the module has no such name yet: one that cleargrad loads late, or a submodule of it."""
     try:
-        value = getattr(cleargrad, name)
+        value = cleargrad.library.operators if name == "ops" else getattr(cleargrad, name)
     except AttributeError:
         raise AttributeError(missing(f"torch.{name}"), name=name, obj=sys.modules["torch"]) from None
     setattr(sys.modules["torch"], name, value)
@@ -88,9 +101,11 @@ class Alias(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not name.startswith("torch.") or importlib.util.find_spec(ours(name)) is None:
+        if not name.startswith("torch.") or name.startswith("torch.ops"):
             return None
-        return ModuleSpec(name, self)
+        if exists(ours(name)):
+            return ModuleSpec(name, self)
+        return ModuleSpec(name, StandInLoader(), is_package=True) if name.startswith(STOOD_IN_FOR) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(ours(spec.name))
@@ -102,6 +117,24 @@ class Alias(MetaPathFinder, Loader):
         # Python has written the alias's spec into the module, which is cleargrad's and keeps its own.
         name = module.__spec__.name if module.__spec__ is not None else ""
         module.__spec__ = self.specs.pop(name)
+
+
+class StandInLoader(Loader):
+    """Makes a module for one that cleargrad has not."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return MissingModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing to run."""
+
+
+def exists(name: str) -> bool:
+    """Whether there is such a module."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its package is none
+        return False
 
 
 def ours(name: str) -> str:

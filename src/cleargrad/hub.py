@@ -18,18 +18,43 @@ from cleargrad.errors import error
 from cleargrad.serialization import load as load_file
 from cleargrad.serialization.atomic import replacing
 
+try:
+    from tqdm.auto import tqdm
+except ImportError:
+
+    class tqdm:  # type: ignore[no-redef]
+        """A progress bar that shows nothing, where the package tqdm is not installed."""
+
+        def __init__(self, *args: Any, **kwargs: Any):
+            pass
+
+        def update(self, n: int = 1) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *failure: Any) -> None:
+            pass
+
+
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 CHUNK = 1 << 17
 _folder: str | None = None
 
 
+def _get_torch_home() -> str:
+    """Where PyTorch keeps files: $TORCH_HOME, by default ~/.cache/torch."""
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+
+
 def get_dir() -> str:
     """Where downloads are kept: $TORCH_HOME/hub, by default ~/.cache/torch/hub."""
-    if _folder is not None:
-        return _folder
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    home = os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))
-    return os.path.join(os.path.expanduser(home), "hub")
+    return os.path.join(_get_torch_home(), "hub") if _folder is None else _folder
 
 
 def set_dir(d: str | os.PathLike) -> None:

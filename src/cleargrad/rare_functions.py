@@ -14,6 +14,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.foreach import FUNCTIONS as FOREACH
 from cleargrad.missing import missing
 from cleargrad.ops.contractions import bilinear as bilinear
+from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.creation import tensor
 from cleargrad.ops.ranges import arange
 
@@ -34,6 +35,7 @@ for _name in METHODS:
     globals()[_name] = getattr(Tensor, _name)
 
 newaxis = None
+legacy_contiguous_format = contiguous_format
 set_anomaly_enabled = set_detect_anomaly
 
 
@@ -154,6 +156,7 @@ __all__ = [
     "SymFloat",
     "SymInt",
     "bilinear",
+    "legacy_contiguous_format",
     "matrix_rank",
     "newaxis",
     "set_anomaly_enabled",

@@ -117,7 +117,9 @@ class UntypedStorage:
             with open(filename, "ab") as file:  # a file that is too short grows
                 file.truncate(max(nbytes, os.path.getsize(filename)))
         count = nbytes or os.path.getsize(filename)
-        mapped = np.memmap(filename, BYTE, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, BYTE)
+        mapped = (
+            np.memmap(filename, BYTE, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, BYTE)
+        )
         return UntypedStorage(mapped.view(Memory))
 
 

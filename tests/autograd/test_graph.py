@@ -1,10 +1,12 @@
-"""torch.autograd.graph.register_multi_grad_hook."""
+"""torch.autograd.graph, and what a graph shows of itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import cleargrad as cg
 from tests.oracle import failure, same
@@ -70,3 +72,11 @@ def test_only_what_grad_was_asked_for() -> None:
 def test_a_tensor_without_gradient_is_refused() -> None:
     with pytest.raises(RuntimeError):
         cg.autograd.graph.register_multi_grad_hook((cg.ones(1),), print)
+
+
+@pytest.mark.parametrize("make", [lambda x: 2 * x, lambda x: 2 + x, lambda x: x * 2])
+def test_a_number_is_the_second_operand(make: Callable) -> None:
+    def names(x: Any) -> list[str]:
+        return [type(node).__name__ for node, _ in make(x).grad_fn.next_functions]
+
+    assert names(cg.ones(2, requires_grad=True)) == names(torch.ones(2, requires_grad=True))

@@ -87,8 +87,8 @@ def check(left, right, threads: int = 1, **options) -> None:
     found = multiply(left, right, threads, **options)
     expected = left.astype(np.float64) @ right.astype(np.float64)
     size = np.abs(left.astype(np.float64)) @ np.abs(right.astype(np.float64))
-    tolerance = 4 * np.finfo(left.dtype).eps
-    assert (np.abs(found - expected) <= tolerance * (size + 1e-30)).all()
+    tolerance = (4 + left.shape[-1] ** 0.5) * np.finfo(left.dtype).eps
+    assert (np.abs(found - expected) <= tolerance * size).all()
 
 
 SHAPES = [(1, 2, 10), (2, 70, 9), (5, 33, 19), (13, 48, 70), (64, 10, 128), (70, 130, 33)]
@@ -129,10 +129,11 @@ def test_nothing_to_sum_and_nothing_to_write():
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_stacks(kind):
-    full = matrix((3, 4, 20, 24), "rows", kind)
-    heads = full.swapaxes(1, 2)  # two dimensions of the batch that do not merge
-    check(heads, matrix((4, 1, 24, 11), "rows", kind, 1)[:, 0], threads=3)
-    check(heads, matrix((20, 3, 24, 11), "columns", kind, 1).swapaxes(0, 1)[:, :20, :, :], threads=3)
+    heads = matrix((3, 20, 4, 24), "rows", kind).swapaxes(
+        1, 2
+    )  # two dimensions of the batch that do not merge
+    check(heads, matrix((4, 24, 11), "rows", kind, 1), threads=3)
+    check(heads, matrix((4, 3, 24, 11), "columns", kind, 1).swapaxes(0, 1), threads=3)
     check(matrix((5, 7, 24), "rows", kind), matrix((24, 9), "columns", kind, 1), threads=2)  # is one product
     check(matrix((7, 24), "rows", kind), matrix((5, 24, 9), "rows", kind, 1), threads=2)
     check(matrix((5, 33, 600), "columns", kind), matrix((5, 600, 20), "rows", kind, 1), threads=2)
@@ -180,7 +181,9 @@ def rectified_with_bias(first: int):
         place = code.at(word(1, "ptr"), offset, "float")
         bias = code.load(code.at(word(0, "ptr"), column, "float"), vector("float", width))
         moved = code.add(value, bias)
-        shown = code.select(code.compare("ogt", moved, code.const(0, moved.type)), moved, code.const(0, moved.type))
+        shown = code.select(
+            code.compare("ogt", moved, code.const(0, moved.type)), moved, code.const(0, moved.type)
+        )
         code.store(code.add(code.load(place, moved.type), shown), place)
 
     return finish

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from cleargrad.core.generator import Generator, default_generator
+from cleargrad.core.generator import PIECE, Generator, default_generator
 
 SIZES = [0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 100, 1000]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -269,7 +269,7 @@ def test_geometric(name):
 @pytest.mark.parametrize("name", [*FLOATS, *INTS, "bool"])
 def test_bernoulli(name):
     pair = Pair()
-    for size in [*SIZES, (3, 4)]:
+    for size in [*SIZES, (3, 4), 2 * PIECE + 3]:
         for p in [0.0, 0.25, 0.9, 1.0]:
             ours = pair.ours.bernoulli(p, shape_of(size), numpy_dtype(name))
             pair.fill("bernoulli_", size, name, ours, p)

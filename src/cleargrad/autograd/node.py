@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.plan import Plan, Step
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, tick, wrap
 from cleargrad.errors import error, line_of
 
@@ -341,6 +341,7 @@ class RemovableHandle:
         RemovableHandle._next_id += 1
 
     def remove(self) -> None:
+        structure.version += 1
         for reference in self.dictionaries:
             dictionary = reference()
             if dictionary is not None:
@@ -381,6 +382,7 @@ class TensorHook:
 
 
 def add_hook(hooks: dict, hook: Any) -> RemovableHandle:
+    structure.version += 1
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle

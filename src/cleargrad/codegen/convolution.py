@@ -23,7 +23,7 @@ from cleargrad.codegen.gemm import ELEMENTS, Step, Steps
 from cleargrad.codegen.jit import Kernel, lanes, registers
 from cleargrad.codegen.llvm_text import SIZES
 from cleargrad.codegen.team import SCRATCH
-from cleargrad.codegen.windows import Axis, Layout, with_tables
+from cleargrad.codegen.windows import Axis, Layout, known_step, with_tables
 
 NEAR = 24 << 10  # bytes of the source that a tile reads: they should stay in the first cache
 NEAR_ROWS = 160 << 10  # bytes of the source that a panel of the gradient meets: in the second cache
@@ -86,7 +86,9 @@ def input_gradient(
     work = 0
     for phase in product(*chosen):
         axes = three([axis for axis, _ in phase])
-        places = [sum(a * b for a, b in zip(tap, contiguous(kernel))) for tap in product(*(own for _, own in phase))]
+        places = [
+            sum(a * b for a, b in zip(tap, contiguous(kernel))) for tap in product(*(own for _, own in phase))
+        ]
         problem = Problem(
             source[0], groups, channels, results, axes, deep(size), strides, tuple(places),
             ELEMENTS[np.dtype(kind).name],
@@ -116,7 +118,9 @@ def weight_gradient(
     return WeightChoice(problem, threads).steps()
 
 
-def phases(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[Axis, list[int]]]:
+def phases(
+    size: int, count: int, kernel: int, stride: int, padding: int, dilation: int
+) -> list[tuple[Axis, list[int]]]:
     """For each remainder r of (position + padding) by the stride: the positions that have it, and the taps for them."""
     found = []
     for rest in range(stride):
@@ -237,7 +241,7 @@ class Choice:
         width = p.axes[2]
         structure = Structure(
             element=p.element, lanes=self.width, height=self.height, vectors=self.vectors, single=self.taps == 1,
-            neighbours=width.step == 1, together=width.spread == 1, bias=bias, relu=relu,
+            step=known_step(width), together=width.spread == 1, bias=bias, relu=relu,
         )  # fmt: skip
         found = []
         if self.packed:
@@ -347,7 +351,7 @@ class WeightChoice:
         p = self.problem
         structure = weight.Structure(
             element=p.element, lanes=self.width, height=self.height, vectors=self.vectors,
-            neighbours=p.axes[2].step == 1,
+            step=known_step(p.axes[2]),
         )  # fmt: skip
         units = self.parts * p.groups * self.channel_parts
         add = Step(weight_sum(structure, self.turned), self.words(), units)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cleargrad.codegen.jit import Kernel
 from cleargrad.codegen.llvm_text import Val, vector
 from cleargrad.codegen.packing import PARAMETERS
-from cleargrad.codegen.windows import TABLES, WORDS, Block, WindowCode
+from cleargrad.codegen.windows import TABLES, WORDS, Block, WindowCode, part
 
 # What becomes of results: (code, value, sample, channel, place in the plane, width) -> value
 Finish = Callable[..., Val]
@@ -28,7 +28,7 @@ class Structure:
     height: int  # channels of a tile
     vectors: int  # of outputs in a tile
     single: bool  # whether there is one tap
-    neighbours: bool  # whether the source's last dimension is read step by step
+    step: int  # of the source's last dimension; 0 if it is a word
     together: bool  # whether results of a row are neighbours
     bias: bool
     relu: bool
@@ -62,8 +62,9 @@ class TapSum:
         with code.loop(PARAMETERS[1], PARAMETERS[2]) as unit:
             self.unit(unit)
         code.do("ret void")
-        text = code.function("kernel", PARAMETERS, notes="#0 ")
-        return Kernel(text, (*code.declared, "attributes #0 = { nounwind }"))
+        text = code.function("kernel", PARAMETERS, notes="nounwind ")
+        tiles = Tiles(self.structure)
+        return Kernel("\n".join([tiles.function(), text]), tuple(code.declared | tiles.code.declared))
 
     def unit(self, unit: Val) -> None:
         """A block of outputs of one sample, for some channels of one group."""
@@ -74,9 +75,7 @@ class TapSum:
         block = code.outputs(z, y_block, x_block)
         first_strip = code.mul(strip_block, code.word("strips_each"))
         last_strip = code.least(code.add(first_strip, code.word("strips_each")), code.word("strips"))
-        cells = code.add(
-            code.mul(code.sub(block.rows, code.integer(1)), code.word("pitch")), block.columns
-        )
+        cells = code.add(code.mul(code.sub(block.rows, code.integer(1)), code.word("pitch")), block.columns)
         self.sums = code.at(PARAMETERS[3], code.word("sums_room"), "i8")
         source = code.element_at(
             code.word("source", "ptr"),
@@ -87,59 +86,22 @@ class TapSum:
             channel = code.mul(number, code.word("channels_each"))
             count = code.least(code.word("channels_each"), code.sub(code.word("channels"), channel))
             start = code.element_at(source, (channel, code.word("source_channel")))
-            code.copy_block(start, PARAMETERS[3], count, block, self.structure.neighbours)
+            code.copy_block(start, PARAMETERS[3], count, block, self.structure.step)
+            strip = code.add(code.mul(group, code.word("strips")), first_strip)
+            depth = code.mul(
+                code.add(code.mul(strip, code.word("channels")), channel), code.word("taps")
+            )
+            weight = code.element_at(code.word("weight", "ptr"), (depth, code.integer(self.structure.height)))
+            strips = code.sub(last_strip, first_strip)
             with code.loop(code.integer(0), cells, self.structure.across) as cell:
-                with code.loop(first_strip, last_strip) as strip:
-                    self.tile(group, strip, code.sub(strip, first_strip), cell, channel, count)
+                image, sums = (code.at(room, cell, self.element) for room in (PARAMETERS[3], self.sums))
+                code.call_part("tiles", PARAMETERS[0], image, weight, sums, strips, channel, count)
         self.put(sample, group, first_strip, last_strip, block)
 
-    # Sums --------------------------------------------------------------------------------------------------
-
-    def tile(self, group: Val, strip: Val, own: Val, cell: Val, channel: Val, count: Val) -> None:
-        """Adds what some channels give to one tile."""
-        code, s = self.code, self.structure
-        strip_number = code.add(code.mul(group, code.word("strips")), strip)
-        depth = code.mul(code.add(code.mul(strip_number, code.word("channels")), channel), code.word("taps"))
-        weight = code.element_at(code.word("weight", "ptr"), (depth, code.integer(s.height)))
-        image = code.at(PARAMETERS[3], cell, self.element)
-        rows = [self.sums_at(code.add(code.mul(own, code.integer(s.height)), code.integer(r)), cell) for r in range(s.height)]
-        cells = [
-            (row, code.at(rows[row], code.integer(v * s.lanes), self.element))
-            for row in range(s.height)
-            for v in range(s.vectors)
-        ]
-        totals = [code.slot(self.type, code.const(0, self.type)) for _ in cells]
-        with code.when(code.compare("ne", channel, code.integer(0))):
-            for total, (_, place) in zip(totals, cells, strict=True):
-                code.set(total, code.load(place, self.type))
-        with code.loop(code.integer(0), count) as c:
-            here = code.element_at(image, (c, code.word("channel_room")))
-            factors = code.element_at(weight, (c, code.mul(code.word("taps"), code.integer(s.height))))
-            if s.single:
-                self.add_products(here, factors, code.integer(0), totals)
-            else:
-                with code.loop(code.integer(0), code.word("taps")) as tap:
-                    self.add_products(here, factors, tap, totals)
-        for total, (_, place) in zip(totals, cells, strict=True):
-            code.store(code.get(total, self.type), place)
-
-    def add_products(self, image: Val, factors: Val, tap: Val, totals: list[Val]) -> None:
-        code, s = self.code, self.structure
-        seen = code.at(image, code.listed("distances", tap), self.element)
-        values = [
-            code.load(code.at(seen, code.integer(v * s.lanes), self.element), self.type) for v in range(s.vectors)
-        ]
-        row = code.element_at(factors, (tap, code.integer(s.height)))
-        sums = [code.get(total, self.type) for total in totals]
-        for number in range(s.height):
-            factor = code.load(code.at(row, code.integer(number), self.element), self.element)
-            wide = code.splat(factor, s.lanes)
-            for v, value in enumerate(values):
-                index = number * s.vectors + v
-                code.set(totals[index], code.fma(wide, value, sums[index]))
-
     def sums_at(self, row: Val, cell: Val) -> Val:
-        return self.code.element_at(self.sums, (row, self.code.word("sums_pitch")), (cell, self.code.integer(1)))
+        return self.code.element_at(
+            self.sums, (row, self.code.word("sums_pitch")), (cell, self.code.integer(1))
+        )
 
     # Results -----------------------------------------------------------------------------------------------
 
@@ -166,7 +128,9 @@ class TapSum:
                 start = code.add(start, code.product(block.x, step))
                 sums = self.sums_at(code.sub(result, first), code.mul(row, code.word("pitch")))
 
-                def at(place: Val, width: int, sums: Val = sums, start: Val = start, bias: Val | None = bias) -> None:
+                def at(
+                    place: Val, width: int, sums: Val = sums, start: Val = start, bias: Val | None = bias
+                ) -> None:
                     value = code.load(code.at(sums, place, self.element), vector(self.element, width))
                     where = code.add(start, code.product(place, step))
                     value = self.finished(value, bias, width, sample, channel, where)
@@ -178,7 +142,9 @@ class TapSum:
                     with code.loop(code.integer(0), block.columns) as place:
                         at(place, 1)
 
-    def finished(self, value: Val, bias: Val | None, width: int, sample: Val, channel: Val, where: Val) -> Val:
+    def finished(
+        self, value: Val, bias: Val | None, width: int, sample: Val, channel: Val, where: Val
+    ) -> Val:
         code = self.code
         if bias is not None:
             value = code.add(value, code.splat(bias, width))
@@ -188,6 +154,67 @@ class TapSum:
         if self.finish is not None:
             value = self.finish(code, value, sample, channel, where, width)
         return value
+
+
+class Tiles:
+    """Writes the function that adds what some channels give to all strips of one tile's width."""
+
+    PARAMETERS = (
+        PARAMETERS[0], Val("%image", "ptr"), Val("%weight", "ptr"), Val("%sums", "ptr"),
+        Val("%strips", "i64"), Val("%channel", "i64"), Val("%count", "i64"),
+    )  # fmt: skip
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self.code = WindowCode(NAMES, structure.element, structure.lanes)
+        self.element, self.type = self.code.element, self.code.type
+
+    def function(self) -> str:
+        code, s = self.code, self.structure
+        _, image, weight, sums, strips, channel, count = self.PARAMETERS
+        height = code.integer(s.height)
+        depth = code.mul(code.word("channels"), code.mul(code.word("taps"), height))
+        again = code.compare("ne", channel, code.integer(0))
+        with code.loop(code.integer(0), strips) as strip:
+            first = code.element_at(sums, (code.mul(strip, height), code.word("sums_pitch")))
+            self.tile(image, code.element_at(weight, (strip, depth)), first, count, again)
+        return part(code, "tiles", self.PARAMETERS)
+
+    def tile(self, image: Val, weight: Val, sums: Val, count: Val, again: Val) -> None:
+        code, s = self.code, self.structure
+        places = []
+        for row in range(s.height):
+            start = code.element_at(sums, (code.integer(row), code.word("sums_pitch")))
+            places += [code.at(start, code.integer(v * s.lanes), self.element) for v in range(s.vectors)]
+        totals = [code.slot(self.type, code.const(0, self.type)) for _ in places]
+        with code.when(again):
+            for total, place in zip(totals, places, strict=True):
+                code.set(total, code.load(place, self.type))
+        with code.loop(code.integer(0), count) as channel:
+            here = code.element_at(image, (channel, code.word("channel_room")))
+            step = code.mul(code.word("taps"), code.integer(s.height))
+            factors = code.element_at(weight, (channel, step))
+            if s.single:
+                self.add_products(here, factors, code.integer(0), totals)
+            else:
+                with code.loop(code.integer(0), code.word("taps")) as tap:
+                    self.add_products(here, factors, tap, totals)
+        for total, place in zip(totals, places, strict=True):
+            code.store(code.get(total, self.type), place)
+
+    def add_products(self, image: Val, factors: Val, tap: Val, totals: list[Val]) -> None:
+        code, s = self.code, self.structure
+        seen = code.at(image, code.listed("distances", tap), self.element)
+        values = [
+            code.load(code.at(seen, code.integer(v * s.lanes), self.element), self.type) for v in range(s.vectors)
+        ]
+        row = code.element_at(factors, (tap, code.integer(s.height)))
+        for number in range(s.height):
+            factor = code.load(code.at(row, code.integer(number), self.element), self.element)
+            wide = code.splat(factor, s.lanes)
+            for v, value in enumerate(values):
+                total = totals[number * s.vectors + v]
+                code.set(total, code.fma(wide, value, code.get(total, self.type)))
 
 
 PACK_NAMES = [

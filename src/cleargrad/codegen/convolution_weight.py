@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from cleargrad.codegen.jit import Kernel
 from cleargrad.codegen.llvm_text import Val
 from cleargrad.codegen.packing import PARAMETERS, Matrix, pack_panel, transpose
-from cleargrad.codegen.windows import TABLES, WORDS, Block, WindowCode
+from cleargrad.codegen.windows import TABLES, WORDS, Block, WindowCode, part
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,32 @@ class Structure:
     lanes: int
     height: int  # rows of a tile; a row is one tap of one channel
     vectors: int  # of results in a tile
-    neighbours: bool  # whether the source's last dimension is read step by step
+    step: int  # of the source's last dimension; 0 if it is a word
 
 
 NAMES = [
     *("source", "gradient", "sums", "groups", "parts", "jobs", "channel_parts"),
-    *("channels", "results", "channels_each", "channels_part", "taps", "panels", "panel_size", "gradient_room"),
+    *(
+        "channels",
+        "results",
+        "channels_each",
+        "channels_part",
+        "taps",
+        "panels",
+        "panel_size",
+        "gradient_room",
+    ),
     *("source_batch", "source_channel", "source_z", "source_y"),
     *("gradient_batch", "gradient_channel", "gradient_z", "gradient_y"),
     *WORDS,
     *TABLES,
 ]
+
+
+TILES = (
+    PARAMETERS[0], Val("%image", "ptr"), Val("%gradient", "ptr"), Val("%sums", "ptr"),
+    Val("%y_count", "i64"), Val("%x_count", "i64"), Val("%rows", "i64"), Val("%again", "i1"),
+)  # fmt: skip
 
 
 class WeightSum:
@@ -59,8 +74,27 @@ class WeightSum:
             with code.loop(first, last) as job:
                 self.job(job, code.compare("ne", job, first))
         code.do("ret void")
-        text = code.function("kernel", PARAMETERS, notes="#0 ")
-        return Kernel(text, (*code.declared, "attributes #0 = { nounwind }"))
+        text = code.function("kernel", PARAMETERS, notes="nounwind ")
+        declared = code.declared
+        self.code = WindowCode(NAMES, code.element, code.width)
+        tiles = self.tiles()
+        return Kernel("\n".join([tiles, text]), tuple(declared | self.code.declared))
+
+    def tiles(self) -> str:
+        """The function that adds what a block gives for some channels and one panel of results, or one result."""
+        code = self.code
+        args, image, gradient, sums, y_count, x_count, rows, again = TILES
+        block = Block(*(code.integer(0),) * 3, y_count, x_count)
+        with code.loop(code.integer(0), rows, self.structure.height) as row:
+            self.tile(image, sums, gradient, block, row, rows, again)
+        return part(code, "tiles", TILES)
+
+    def tile(self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val) -> None:
+        raise NotImplementedError
+
+    def call_tiles(self, gradient: Val, sums: Val, block: Block, rows: Val, again: Val) -> None:
+        parameters = (PARAMETERS[0], PARAMETERS[3], gradient, sums, block.rows, block.columns, rows, again)
+        self.code.call_part("tiles", *parameters)
 
     def share_size(self) -> Val:
         raise NotImplementedError
@@ -95,7 +129,7 @@ class WeightSum:
             channel = code.add(self.first_channel, code.mul(number, each))
             channels = code.least(each, code.sub(self.last_channel, channel))
             start = code.element_at(source, (channel, code.word("source_channel")))
-            code.copy_block(start, PARAMETERS[3], channels, block, self.structure.neighbours)
+            code.copy_block(start, PARAMETERS[3], channels, block, self.structure.step)
             self.add(gradient, block, channel, channels, again)
 
     def prepare(self, gradient: Val, block: Block) -> None:
@@ -105,14 +139,14 @@ class WeightSum:
         """Adds what a block of outputs gives for some channels."""
         raise NotImplementedError
 
-    def sources(self, row: Val, rows: Val) -> list[Val]:
+    def sources(self, image: Val, row: Val, rows: Val) -> list[Val]:
         """Where each row of a tile reads for the first output; rows that do not exist read what the last one does."""
         code, found = self.code, []
         for number in range(self.structure.height):
             own = code.least(code.add(row, code.integer(number)), code.sub(rows, code.integer(1)))
             channel, tap = code.parts(own, "taps")
             place = code.add(code.mul(channel, code.word("channel_room")), code.listed("distances", tap))
-            found.append(code.at(PARAMETERS[3], place, self.element))
+            found.append(code.at(image, place, self.element))
         return found
 
     def keep(self, totals: list[Val], places: list[Val], row: Val, rows: Val) -> None:
@@ -169,10 +203,9 @@ class ByResults(WeightSum):
             line = code.mul(panel, self.rows_of(code.word("channels")))
             line = code.add(line, self.rows_of(channel))
             sums = code.element_at(self.share, (line, code.integer(self.panel)))
-            with code.loop(code.integer(0), rows, self.structure.height) as row:
-                self.tile(sums, self.turned(panel), block, row, rows, again)
+            self.call_tiles(self.turned(panel), sums, block, rows, again)
 
-    def tile(self, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val) -> None:
+    def tile(self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val) -> None:
         code, s = self.code, self.structure
         last = code.sub(rows, code.integer(1))
         places = []
@@ -180,7 +213,7 @@ class ByResults(WeightSum):
             line = code.least(code.add(row, code.integer(number)), last)
             start = code.element_at(sums, (line, code.integer(self.panel)))
             places += [code.at(start, code.integer(v * s.lanes), self.element) for v in range(s.vectors)]
-        sources = self.sources(row, rows)
+        sources = self.sources(image, row, rows)
         totals = self.begin(places, again)
         with code.loop(code.integer(0), block.rows) as y:
             here = code.mul(y, code.word("pitch"))
@@ -193,7 +226,9 @@ class ByResults(WeightSum):
                 ]
                 place = code.add(here, x)
                 for number, source in enumerate(sources):
-                    factor = code.splat(code.load(code.at(source, place, self.element), self.element), s.lanes)
+                    factor = code.splat(
+                        code.load(code.at(source, place, self.element), self.element), s.lanes
+                    )
                     for v, value in enumerate(values):
                         total = totals[number * s.vectors + v]
                         code.set(total, code.fma(factor, value, code.get(total, self.type)))
@@ -215,15 +250,14 @@ class ByOutputs(WeightSum):
             line = code.add(code.mul(result, self.rows_of(code.word("channels"))), self.rows_of(channel))
             sums = code.element_at(self.share, (line, code.integer(s.lanes)))
             own = code.element_at(gradient, (result, code.word("gradient_channel")))
-            with code.loop(code.integer(0), rows, s.height) as row:
-                self.tile(sums, own, block, row, rows, again)
+            self.call_tiles(own, sums, block, rows, again)
 
-    def tile(self, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val) -> None:
+    def tile(self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val) -> None:
         code, s = self.code, self.structure
         last = code.sub(rows, code.integer(1))
         lines = [code.least(code.add(row, code.integer(number)), last) for number in range(s.height)]
         places = [code.element_at(sums, (line, code.integer(s.lanes))) for line in lines]
-        sources = self.sources(row, rows)
+        sources = self.sources(image, row, rows)
         totals = self.begin(places, again)
         evenly = code.binary("and", block.columns, code.integer(-s.lanes))
         with code.loop(code.integer(0), block.rows) as y:
@@ -235,7 +269,9 @@ class ByOutputs(WeightSum):
                     left = code.sub(block.columns, x)
 
                     def read(place: Val, whole: bool = whole, left: Val = left) -> Val:
-                        return code.load(place, self.type) if whole else code.masked_load(place, self.type, left)
+                        return (
+                            code.load(place, self.type) if whole else code.masked_load(place, self.type, left)
+                        )
 
                     value = read(code.at(line, x, self.element))
                     place = code.add(here, x)
@@ -255,14 +291,19 @@ def join_results(structure: Structure) -> Kernel:
     element, rows = s.element, code.word("rows")
     width = code.integer(s.lanes)
     with code.loop(PARAMETERS[1], PARAMETERS[2]) as unit:
-        line, v = code.binary("udiv", unit, code.integer(s.vectors)), code.binary("urem", unit, code.integer(s.vectors))
+        line, v = (
+            code.binary("udiv", unit, code.integer(s.vectors)),
+            code.binary("urem", unit, code.integer(s.vectors)),
+        )
         group, own = code.parts(line, "panels")
         first = code.add(code.mul(own, code.integer(panel)), code.mul(v, width))
         count = code.least(width, code.sub(code.word("results"), first))
         sums = code.element_at(
             code.word("sums", "ptr"), (code.mul(line, rows), code.integer(panel)), (v, width)
         )
-        share = code.mul(code.mul(code.mul(code.word("groups"), code.word("panels")), rows), code.integer(panel))
+        share = code.mul(
+            code.mul(code.mul(code.word("groups"), code.word("panels")), rows), code.integer(panel)
+        )
         number = code.add(code.mul(group, code.word("results")), first)
         place = code.element_at(code.word("place", "ptr"), (number, rows))
         evenly = code.binary("and", rows, code.integer(-s.lanes))
@@ -281,7 +322,9 @@ def join_results(structure: Structure) -> Kernel:
                 wide.append(added(start, code.type))
             for lane, value in enumerate(transpose(code, wide) if s.lanes > 1 else wide):
                 with code.when(code.compare("slt", code.integer(lane), count)):
-                    code.store(value, code.element_at(place, (code.integer(lane), rows), (row, code.integer(1))))
+                    code.store(
+                        value, code.element_at(place, (code.integer(lane), rows), (row, code.integer(1)))
+                    )
         with code.loop(evenly, rows) as row, code.loop(code.integer(0), count) as lane:
             start = code.element_at(sums, (row, code.integer(panel)), (lane, code.integer(1)))
             code.store(added(start, element), code.element_at(place, (lane, rows), (row, code.integer(1))))
@@ -308,4 +351,3 @@ def join_outputs(structure: Structure) -> Kernel:
         code.store(value, code.at(code.word("place", "ptr"), unit, s.element))
     code.do("ret void")
     return Kernel(code.function("kernel", PARAMETERS), tuple(code.declared))
-

@@ -1,8 +1,8 @@
 """Products of matrices: sizes and strides go in, a few kernels with their arguments come out.
 
-`steps` chooses the size of tiles for this machine, what is packed and where, and how the work is cut into units; the
-kernels themselves are written by codegen/gemm_tiles.py and shared by all products of the same structure. Costs are
-counted in processor cycles of a core that does two multiply-adds of vectors at a time: only their ratios matter.
+`steps` chooses the size of tiles for this machine, what is packed and where, and how the work is cut into units;
+the kernels themselves are written by codegen/gemm_tiles.py and shared by all products of the same structure. Costs
+are counted in processor cycles of a core that does two multiply-adds of vectors at a time: only ratios matter.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from cleargrad.codegen.llvm_text import SIZES
 from cleargrad.codegen.team import SCRATCH
 
 ELEMENTS = {"float32": "float", "float64": "double"}
-DEPTH = 512  # k of one piece: with more of it, a panel would leave the first cache before it is used again
+DEPTH = 512  # with more k than this, a panel leaves the first cache before it is used again
+PIECE = 320  # k at a time in that case
 BLOCK = 192 << 10  # bytes of the left operand that should stay in the second cache
 PACKED = SCRATCH // 2  # bytes of the right operand that a thread packs for itself
 SMALL = 16 << 10  # bytes of an operand that stay in the first cache as they are
 FEW = 4  # strips for which packing the right operand does not pay
 DOTS = 8  # rows up to which vectors along k are the better ones
+LARGE = 8 << 20  # bytes of the right operand that are not to be copied as a whole
 LINE = 64
 
 
@@ -165,7 +167,8 @@ class Choice:
     def panel_size(self) -> int:
         """Elements of one packed panel."""
         lanes = self.structure.lanes
-        return -(-self.sizes.k // lanes) * lanes * self.structure.panel
+        depth = self.sizes.k if self.structure.right_mode == "work" else self.depth
+        return -(-depth // lanes) * lanes * self.structure.panel
 
     def steps(self, finish: Callable[..., Finish] | None, key: Hashable, extra: tuple) -> Steps:
         found = []
@@ -229,7 +232,9 @@ class Choice:
         for axis, extent in enumerate(extents):
             values |= {f"batch_{axis}": extent, f"right_{axis}": sizes.right[axis]}
         units = prod(extents) * self.panels
-        return Step(kernel, [values[name] for name in names], units), units * self.panel_size * SIZES[s.element]
+        return Step(kernel, [values[name] for name in names], units), units * self.panel_size * SIZES[
+            s.element
+        ]
 
 
 @cache
@@ -280,9 +285,10 @@ def choose(sizes: Sizes, element: str, swapped: bool, threads: int) -> Choice:
     panels = -(-sizes.n // panel)
     size = SIZES[element]
     left_packed = not dots and left != "k" and panels > 1 and sizes.m * sizes.k * size > SMALL
-    pieces = max(-(-sizes.k // DEPTH), 1) if not dots else 1
+    pieces = -(-sizes.k // PIECE) if sizes.k > DEPTH and not dots else 1
     depth = max(-(-sizes.k // pieces), 1)
-    right_mode = "dots" if dots else choose_right(sizes, right, strips, size, pieces)
+    row_blocks = -(-strips // block_of_strips(heights, depth, size))
+    right_mode = "dots" if dots else choose_right(sizes, right, strips, size, row_blocks if pieces > 1 else 1)
     structure = Structure(
         element=element, lanes=width, vectors=vectors, heights=heights,
         edge=-(-(sizes.n % panel) // width), whole=sizes.n >= panel,
@@ -301,11 +307,17 @@ def tile_of(sizes: Sizes, width: int, element: str) -> tuple[tuple[int, ...], in
     return (tall, short), vectors
 
 
-def choose_right(sizes: Sizes, right: str, strips: int, size: int, pieces: int) -> str:
-    """Whether the right operand is packed, and by whom."""
+def choose_right(sizes: Sizes, right: str, strips: int, size: int, times: int) -> str:
+    """Whether the right operand is packed, and by whom; `times` is how often a thread would pack for itself."""
     if right == "column" and (strips <= FEW or sizes.k * sizes.n * size <= SMALL):
         return "direct"
-    return "work" if pieces > 1 else "own"
+    large = sizes.k * sizes.n * size > LARGE
+    return "own" if times <= 2 or large else "work"
+
+
+def block_of_strips(heights: tuple[int, ...], depth: int, size: int) -> int:
+    """How many strips of the left operand stay in the second cache."""
+    return max(BLOCK // (max(heights) * depth * size), 1)
 
 
 def strips_of(m: int, tall: int, short: int) -> tuple[int, int]:
@@ -322,11 +334,11 @@ def split(
 ) -> tuple[int, int]:
     """Strips and panels of a unit: the cut by which the busiest thread is done first."""
     size = SIZES[s.element]
-    most_strips = max(BLOCK // (max(s.heights) * depth * size), 1)
+    most_strips = block_of_strips(s.heights, depth, size)
     best: tuple[float, int, int] | None = None
     for strips_each in cuts(strips, threads, most_strips):
         for panels_each in cuts(panels, threads, panels):
-            if s.right_mode == "own" and panels_each * s.panel * (k + s.lanes) * size > PACKED:
+            if s.right_mode == "own" and panels_each * s.panel * (depth + s.lanes) * size > PACKED:
                 continue
             if s.blocked and panels_each * strips_each * s.tile * size > SCRATCH // 4:
                 continue
@@ -335,7 +347,8 @@ def split(
             tile = max(s.heights) * s.vectors / 2 * k + 40
             cost = busiest * (strips_each * panels_each * tile + 100)
             if s.right_mode == "own":
-                cost += -(-busiest // row_blocks) * panels_each * s.panel * k * 0.3
+                packings = busiest if s.blocked else -(-busiest // row_blocks)
+                cost += packings * panels_each * s.panel * k * 0.3
             if s.left_packed:
                 cost += busiest * strips_each * max(s.heights) * k * 0.4
             if best is None or cost < best[0]:
@@ -346,4 +359,6 @@ def split(
 def cuts(extent: int, threads: int, most: int) -> list[int]:
     """Sizes of pieces to consider, largest first."""
     pieces = range(1, min(extent, 8 * threads + extent // most) + 1)
-    return sorted({size for number in pieces if (size := -(-extent // number)) <= most} or {most}, reverse=True)
+    return sorted(
+        {size for number in pieces if (size := -(-extent // number)) <= most} or {most}, reverse=True
+    )

@@ -1,7 +1,7 @@
 """The kernel for few rows: vectors run along k, and each result is the sum of a vector's lanes.
 
-For a left operand of some rows, packing the right one would cost more than the product. Where k is contiguous in both
-operands, nothing needs to be packed this way: a panel is as many columns as a vector has lanes. Read next:
+For a left operand of some rows, packing the right one would cost more than the product. Where k is contiguous in
+both operands, nothing needs to be packed this way: a panel is as many columns as a vector has lanes. Read next:
 codegen/gemm.py.
 """
 
@@ -24,9 +24,7 @@ class DotMultiplier(Multiplier):
             starts = []
             for lane in range(s.lanes):
                 clamped = code.least(code.add(column, code.integer(lane)), last_column)
-                starts.append(
-                    code.at(self.right, code.mul(clamped, code.word("right_column")), self.element)
-                )
+                starts.append(code.at(self.right, code.mul(clamped, code.word("right_column")), self.element))
             with code.loop(self.first_strip, self.last_strip) as row:
                 start = code.at(self.left, code.mul(row, code.word("left_row")), self.element)
                 value = self.dots(start, starts, depth)

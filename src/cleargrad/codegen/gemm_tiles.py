@@ -1,7 +1,7 @@
 """The kernel that multiplies matrices tile by tile: a tile of results stays in registers while k runs.
 
-`Structure` is everything that is compiled in; extents, strides and addresses are arguments, listed by `names`. A unit
-of work is a block of strips (rows) by panels (columns) of one product of the batch. Read next: codegen/gemm.py.
+`Structure` is everything that is compiled in; extents, strides and addresses are arguments, listed by `names`. A
+unit of work is a block of strips (rows) by panels (columns) of one product of the batch. Read next: gemm_dots.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from cleargrad.codegen.packing import PARAMETERS, Matrix, ProductCode, pack_pane
 
 UNROLL = 4
 CHUNK = 16  # k that are packed together
-NUMBERS = ("m", "n", "k", "tall", "strips", "panels", "strips_each", "row_blocks", "panels_each", "column_blocks")
+NUMBERS = (
+    "m",
+    "n",
+    "k",
+    "tall",
+    "strips",
+    "panels",
+    "strips_each",
+    "row_blocks",
+    "panels_each",
+    "column_blocks",
+)
 
 Finish = Callable[..., None]
 
@@ -70,7 +81,9 @@ class Multiplier:
 
     def kernel(self) -> Kernel:
         code = self.code
-        self.packed = code.slot("i64", code.integer(-1))  # which column block lies packed in the thread's memory
+        self.packed = code.slot(
+            "i64", code.integer(-1)
+        )  # which column block lies packed in the thread's memory
         with code.loop(PARAMETERS[1], PARAMETERS[2]) as unit:
             self.unit(unit)
         code.do("ret void")
@@ -87,13 +100,17 @@ class Multiplier:
         self.batch = self.unravel(code.binary("udiv", group, code.word("column_blocks")))
         self.left, self.right, self.place = (self.base(name) for name in ("left", "right", "place"))
         self.first_strip = code.mul(row_block, code.word("strips_each"))
-        self.last_strip = code.least(code.add(self.first_strip, code.word("strips_each")), code.word("strips"))
+        self.last_strip = code.least(
+            code.add(self.first_strip, code.word("strips_each")), code.word("strips")
+        )
         self.first_panel = code.mul(column_block, code.word("panels_each"))
-        self.last_panel = code.least(code.add(self.first_panel, code.word("panels_each")), code.word("panels"))
+        self.last_panel = code.least(
+            code.add(self.first_panel, code.word("panels_each")), code.word("panels")
+        )
         self.first_row = self.row_of(self.first_strip)
-        if s.right_mode == "own":
+        if s.right_mode == "own" and not s.blocked:
             with code.when(code.compare("ne", group, code.get(self.packed, "i64"))):
-                self.pack_right()
+                self.pack_right(code.integer(0), code.word("k"))
                 code.set(self.packed, group)
         if s.blocked:
             with code.loop(code.integer(0), code.word("pieces")) as number:
@@ -140,17 +157,17 @@ class Multiplier:
 
     # Packing -----------------------------------------------------------------------------------------------
 
-    def pack_right(self) -> None:
+    def pack_right(self, begin: Val, depth: Val) -> None:
         code, s = self.code, self.structure
         with code.loop(self.first_panel, self.last_panel) as panel:
             column = code.mul(panel, code.integer(s.panel))
-            across = self.stride("right", "column")
-            start = code.at(self.right, code.product(column, across), self.element)
-            matrix = Matrix(start, self.element, self.stride("right", "k"), across)
+            across, along = self.stride("right", "column"), self.stride("right", "k")
+            first = code.add(code.product(column, across), code.product(begin, along))
+            matrix = Matrix(code.at(self.right, first, self.element), self.element, along, across)
             place = code.mul(code.sub(panel, self.first_panel), code.word("panel_size"))
             columns = code.least(code.sub(code.word("n"), column), code.integer(s.panel))
             target = code.at(self.room("right_room"), place, self.element)
-            pack_panel(code, matrix, target, s.lanes, s.vectors, columns, code.word("k"))
+            pack_panel(code, matrix, target, s.lanes, s.vectors, columns, depth)
 
     def pack_left(self, begin: Val, depth: Val) -> None:
         """Some k of all strips, then the next ones: where rows are neighbours, strips share lines of the cache."""
@@ -189,6 +206,8 @@ class Multiplier:
     def piece(self, begin: Val, depth: Val) -> None:
         """All tiles of a unit, over one piece of k."""
         code, s = self.code, self.structure
+        if s.blocked and s.right_mode == "own":
+            self.pack_right(begin, depth)
         if s.left_packed:
             self.pack_left(begin, depth)
         with code.loop(self.first_panel, self.last_panel) as panel:
@@ -213,17 +232,22 @@ class Multiplier:
                     self.finish_tile(sums, row, code.least(rows, self.height_of(strip)), column, columns)
 
     def kinds_of_panels(self) -> list[bool]:
-        return [kind for kind, exists in ((True, self.structure.whole), (False, bool(self.structure.edge))) if exists]
+        return [
+            kind
+            for kind, exists in ((True, self.structure.whole), (False, bool(self.structure.edge)))
+            if exists
+        ]
 
     def panel_start(self, panel: Val, column: Val, begin: Val) -> Val:
         code, s = self.code, self.structure
         if s.right_mode == "direct":
             place = code.add(code.mul(begin, self.stride("right", "k")), column)
             return code.at(self.right, place, self.element)
-        number = panel if s.right_mode == "work" else code.sub(panel, self.first_panel)
-        start = self.right if s.right_mode == "work" else self.room("right_room")
-        inside = code.mul(begin, code.integer(s.panel))
-        return code.at(start, code.add(code.mul(number, code.word("panel_size")), inside), self.element)
+        if s.right_mode == "own":
+            place = code.mul(code.sub(panel, self.first_panel), code.word("panel_size"))
+            return code.at(self.room("right_room"), place, self.element)
+        place = code.add(code.mul(panel, code.word("panel_size")), code.mul(begin, code.integer(s.panel)))
+        return code.at(self.right, place, self.element)
 
     def sums(self, strip: Val, panel: Val) -> Val:
         """Where a tile waits between pieces of k, or for what is done to it at last."""
@@ -266,7 +290,6 @@ class Multiplier:
                     with code.loop(begin, end, width) as shift:
                         value = code.load(code.at(line, shift, self.element), vector(self.element, width))
                         self.result(value, here, code.add(column, shift), width)
-                    
 
     def vectors_finish(self) -> bool:
         return self.structure.place if self.finish is None else not self.structure.swapped
@@ -312,9 +335,9 @@ class Tile:
                 done = code.binary("and", done, last)
             with code.when(done):
                 self.store_results(totals, row, column)
-            with code.when(code.binary("xor", done, Val("true", "i1"))):
+            with code.when(code.opposite(done)):
                 self.keep(totals, sums)
-            code.set(kernel.pending, code.binary("xor", done, Val("true", "i1")))
+            code.set(kernel.pending, code.opposite(done))
         else:
             self.keep(totals, sums)
         if s.blocked:
@@ -375,7 +398,9 @@ class Tile:
                 sums[row, number] = code.fma(wide, value, sums[row, number])
 
 
-def right_packer(element: str, lanes: int, vectors: int, right: str, batches: int) -> tuple[Kernel, list[str]]:
+def right_packer(
+    element: str, lanes: int, vectors: int, right: str, batches: int
+) -> tuple[Kernel, list[str]]:
     """The kernel that packs the right operand for all, panel by panel, and its arguments."""
     names = ["right", "target", "n", "k", "right_k", "right_column", "panels", "panel_size"]
     names += [f"{what}_{axis}" for axis in range(batches) for what in ("batch", "right")]

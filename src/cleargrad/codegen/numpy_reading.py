@@ -261,13 +261,17 @@ def in_pieces(formula: Callable, operands: tuple, constants: tuple) -> np.ndarra
     """The formula on one stretch of memory after the other."""
     first = operands[0]
     flat = [x.reshape(-1) if isinstance(x, np.ndarray) and x.ndim else x for x in operands]
-    result = None
-    for start in range(0, first.size, PIECE):
+
+    def compute(piece: slice) -> np.ndarray:
+        parts = [x[piece] if isinstance(x, np.ndarray) and x.ndim else x for x in flat]
+        return formula(*parts, *constants)
+
+    value = compute(slice(0, PIECE))
+    result = np.empty(first.size, value.dtype)
+    result[:PIECE] = value
+    for start in range(PIECE, first.size, PIECE):
         piece = slice(start, start + PIECE)
-        value = formula(*[x[piece] if isinstance(x, np.ndarray) and x.ndim else x for x in flat], *constants)
-        if result is None:
-            result = np.empty(first.size, value.dtype)
-        result[piece] = value
+        result[piece] = compute(piece)
     return result.reshape(first.shape)
 
 

@@ -1,8 +1,9 @@
 """Copies pieces of matrices into panels: the order in which the tiles of a product read them.
 
-A panel of the right operand holds, for each k, neighbouring columns side by side; a strip of the left one neighbouring
-rows. Each function here writes one such copy into the code of a kernel. What lies beside the matrix is never read: at
-its edge the last column or row is read again, and what comes of it is dropped. Read next: codegen/gemm_tiles.py.
+A panel of the right operand holds, for each k, neighbouring columns side by side; a strip of the left one
+neighbouring rows. Each function here writes one such copy into the code of a kernel. What lies beside the matrix is
+never read: at its edge the last column or row is read again, and what comes of it is dropped. Read next:
+codegen/gemm_tiles.py.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ class ProductCode(Code):
         place = self.at(PARAMETERS[0], self.integer(self.places[name]), "i64")
         return self.pure(type, f"load {type}, ptr {place.name}, align 8, !invariant.load !{{}}")
 
+    def opposite(self, condition: Val) -> Val:
+        return self.binary("xor", condition, Val("true", "i1"))
+
     def least(self, a: Val, b: Val) -> Val:
         return self.intrinsic("smin", "i64", a, b)
 
@@ -55,10 +59,14 @@ class ProductCode(Code):
         if width == 1:
             return self.load(pointer, type)
         numbers = Val(f"<{', '.join(f'i32 {lane}' for lane in range(width))}>", vector("i32", width))
-        least = self.pure("i32", f"trunc {self.most(self.least(count, self.integer(width)), self.integer(0))} to i32")
+        least = self.pure(
+            "i32", f"trunc {self.most(self.least(count, self.integer(width)), self.integer(0))} to i32"
+        )
         mask = self.compare("slt", numbers, self.splat(least, width))
         short = {"float": "f32", "double": "f64"}[element]
-        self.declared.add(f"declare {type} @llvm.masked.load.v{width}{short}.p0(ptr, i32, {mask.type}, {type})")
+        self.declared.add(
+            f"declare {type} @llvm.masked.load.v{width}{short}.p0(ptr, i32, {mask.type}, {type})"
+        )
         operands = f"{pointer}, i32 {SIZES[element]}, {mask}, {self.const(0, type)}"
         return self.now(type, f"call {type} @llvm.masked.load.v{width}{short}.p0({operands})")
 
@@ -106,8 +114,12 @@ def swap_pieces(code: ProductCode, rows: list[Val], distance: int) -> list[Val]:
             continue
         other = one | distance
         a, b = rows[one], rows[other]
-        result[one] = code.shuffle(a, b, [x if not x & distance else width + x - distance for x in range(width)])
-        result[other] = code.shuffle(a, b, [x + distance if not x & distance else width + x for x in range(width)])
+        result[one] = code.shuffle(
+            a, b, [x if not x & distance else width + x - distance for x in range(width)]
+        )
+        result[other] = code.shuffle(
+            a, b, [x + distance if not x & distance else width + x for x in range(width)]
+        )
     return result
 
 
@@ -131,20 +143,19 @@ def pack_rows_of_panel(
 ) -> None:
     type, width = vector(source.element, lanes), code.integer(lanes * vectors)
     full = code.compare("sge", columns, width)
-    for whole in (True, False):
-        with code.when(full if whole else code.binary("xor", full, Val("true", "i1"))):
-            with code.loop(code.integer(0), depth) as k:
-                row = code.at(source.start, code.mul(k, source.along_k), source.element)
-                to = code.at(target, code.mul(k, width), source.element)
-                for number in range(vectors):
-                    shift = code.integer(number * lanes)
-                    place = code.at(row, shift, source.element)
-                    value = (
-                        code.load(place, type)
-                        if whole
-                        else code.masked_load(place, type, code.sub(columns, shift))
-                    )
-                    code.store(value, code.at(to, shift, source.element))
+    for whole, condition in ((True, full), (False, code.opposite(full))):
+        with code.when(condition), code.loop(code.integer(0), depth) as k:
+            row = code.at(source.start, code.mul(k, source.along_k), source.element)
+            to = code.at(target, code.mul(k, width), source.element)
+            for number in range(vectors):
+                shift = code.integer(number * lanes)
+                place = code.at(row, shift, source.element)
+                value = (
+                    code.load(place, type)
+                    if whole
+                    else code.masked_load(place, type, code.sub(columns, shift))
+                )
+                code.store(value, code.at(to, shift, source.element))
 
 
 def pack_by_transposing(
@@ -194,7 +205,7 @@ def pack_strip(
     full = code.compare("sge", rows, code.integer(height))
     with code.when(full):
         copy_neighbours(code, source, target, height, lanes, depth)
-    with code.when(code.binary("xor", full, Val("true", "i1"))):
+    with code.when(code.opposite(full)):
         pack_single_elements(code, source, target, height, rows, depth)
 
 

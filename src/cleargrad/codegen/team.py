@@ -99,7 +99,9 @@ class TeamCode(Code):
             with self.when(self.now("i1", f"and {waits}, {several.name}")):
                 self.barrier(threads)
             alone = self.now("i1", f"icmp sge {flags}, {ALONE}")
-            below, above = (self.share(units, threads, x) for x in (number, self.add(number, self.integer(1))))
+            below, above = (
+                self.share(units, threads, x) for x in (number, self.add(number, self.integer(1)))
+            )
             is_first = self.now("i1", f"icmp eq {number}, 0")
             own = self.now("i64", f"select {is_first}, {units}, i64 0")
             start = self.now("i64", f"select {alone}, i64 0, {below}")
@@ -186,11 +188,11 @@ class Team:
         self.enter = way_in()
         self.enter(self.address, 0, PREPARE, None)
         for number in range(1, threads):
-            self.start_worker(number)
+            threading.Thread(target=self.work, args=(number,), name="cleargrad", daemon=True).start()
 
-    def start_worker(self, number: int) -> None:
-        arguments = (self.address, number, WORK, self.scratch_at[number])
-        threading.Thread(target=self.enter, args=arguments, name="cleargrad", daemon=True).start()
+    def work(self, number: int) -> None:
+        """A worker's life. That it is a method keeps the team's memory alive as long as the thread."""
+        self.enter(self.address, number, WORK, self.scratch_at[number])
 
     def run(self, records: int, length: int, threads: int) -> None:
         """Runs a list of records, by all threads or, for a short one, by the caller alone."""

@@ -9,10 +9,10 @@ Read next: codegen/convolution_tiles.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import prod
 from typing import Any
 
 from cleargrad.codegen.llvm_text import Val, vector
@@ -104,7 +104,14 @@ class Layout:
     @property
     def blocks(self) -> int:
         """How many blocks an image has."""
-        return self.axes[0].count * -(-self.axes[1].count // self.rows) * -(-self.axes[2].count // self.columns)
+        return (
+            self.axes[0].count * -(-self.axes[1].count // self.rows) * -(-self.axes[2].count // self.columns)
+        )
+
+
+def known_step(axis: Axis) -> int:
+    """The step that is compiled in; others are words."""
+    return axis.step if axis.step <= 2 else 0
 
 
 WORDS = (
@@ -113,10 +120,6 @@ WORDS = (
     *(f"{axis}_{what}" for axis in "zyx" for what in ("size", "count", "step", "before")),
 )
 TABLES = ("plane_shifts", "row_shifts", "column_shifts", "distances")
-
-
-def empty_shifts(axes: tuple[Axis, ...]) -> bool:
-    return prod(len(axis.shifts) for axis in axes) == 0
 
 
 def with_tables(names: list[str], values: dict[str, Any], tables: dict[str, list[int]]) -> list[Any]:
@@ -140,13 +143,20 @@ class Block:
     columns: Val
 
 
+def part(code: WindowCode, name: str, parameters: Sequence[Val]) -> str:
+    """A function that a kernel calls: registers are shared out for it alone."""
+    code.do("ret void")
+    return code.function(name, parameters, "internal void", "noinline nounwind ")
+
+
 class WindowCode(ProductCode):
     """Code that walks over blocks of outputs and copies what they read."""
 
-    def __init__(self, names: list[str], element: str, width: int) -> None:
+    def __init__(self, names: list[str], element: str, width: int, blank: float = 0.0) -> None:
         super().__init__(names)
         self.element, self.width = element, width
         self.type = vector(element, width)
+        self.blank = blank  # what lies outside the source
 
     def listed(self, table: str, index: Val) -> Val:
         """A number of a table."""
@@ -176,10 +186,13 @@ class WindowCode(ProductCode):
             pointer = self.at(pointer, self.product(index, stride), self.element)
         return pointer
 
+    def call_part(self, name: str, *operands: Val) -> None:
+        self.do(f"call void @{name}({', '.join(map(str, operands))})")
+
     # Copies ------------------------------------------------------------------------------------------------
 
-    def copy_block(self, source: Val, target: Val, channels: Val, block: Block, neighbours: bool) -> None:
-        """Copies what a block reads of `channels` channels; with `neighbours`, the last dimension's step is 1."""
+    def copy_block(self, source: Val, target: Val, channels: Val, block: Block, step: int) -> None:
+        """Copies what a block reads of `channels` channels; `step` is the last dimension's, or 0 if it is a word."""
         zero = self.integer(0)
         lines = self.add(block.rows, self.word("line_reach"))
         columns = self.add(block.columns, self.word("column_reach"))
@@ -194,7 +207,7 @@ class WindowCode(ProductCode):
                     y = self.place("y", block.y, self.listed("row_shifts", row_phase))
                     with self.loop(zero, self.word("column_phases")) as column_phase:
                         x = self.place("x", block.x, self.listed("column_shifts", column_phase))
-                        first, last = self.inside(x, columns, neighbours)
+                        first, last = self.inside(x, columns, step)
                         phase = self.add(self.mul(plane, self.word("row_phases")), row_phase)
                         phase = self.add(self.mul(phase, self.word("column_phases")), column_phase)
                         line = self.mul(phase, self.word("lines"))
@@ -204,10 +217,12 @@ class WindowCode(ProductCode):
                                 "and", inside, self.compare("ult", here, self.word("y_size"))
                             )
                             end = self.select(exists, last, first)
-                            row = self.element_at(image_plane, (here, self.word("source_y")), (x, self.integer(1)))
+                            row = self.element_at(
+                                image_plane, (here, self.word("source_y")), (x, self.integer(1))
+                            )
                             to = self.element_at(room, (self.add(line, number), self.word("pitch")))
                             self.fill(to, zero, first)
-                            self.copy(row, to, first, end, neighbours)
+                            self.copy(row, to, first, end, step)
                             self.fill(to, end, columns)
 
     def place(self, axis: str, output: Val, shift: Val) -> Val:
@@ -215,30 +230,42 @@ class WindowCode(ProductCode):
         start = self.mul(output, self.word(f"{axis}_step"))
         return self.sub(self.add(start, shift), self.word(f"{axis}_before"))
 
-    def inside(self, x: Val, columns: Val, neighbours: bool) -> tuple[Val, Val]:
+    def inside(self, x: Val, columns: Val, known: int) -> tuple[Val, Val]:
         """From where to where a row of the copy lies inside the source, if it begins at x."""
-        step = self.integer(1) if neighbours else self.word("x_step")
-        zero, more = self.integer(0), self.sub(step, self.integer(1))
+        zero = self.integer(0)
         outside = self.most(self.sub(zero, x), zero)
         left = self.most(self.sub(self.word("x_size"), x), zero)
-        if not neighbours:
+        if known != 1:
+            step = self.integer(known) if known else self.word("x_step")
+            more = self.sub(step, self.integer(1))
             outside = self.binary("udiv", self.add(outside, more), step)
             left = self.binary("udiv", self.add(left, more), step)
         first = self.least(outside, columns)
         return first, self.most(self.least(left, columns), first)
 
     def fill(self, target: Val, begin: Val, end: Val) -> None:
-        """Zeros; padding is a few elements."""
-        with self.loop(begin, end) as place:
-            self.store(self.const(0, self.element), self.at(target, place, self.element))
+        """What lies outside. The last vector reaches beyond the end, where nothing has been written yet."""
+        with self.loop(begin, end, self.width) as place:
+            self.store(self.const(self.blank, self.type), self.at(target, place, self.element))
 
-    def copy(self, source: Val, target: Val, begin: Val, end: Val, neighbours: bool) -> None:
+    def copy(self, source: Val, target: Val, begin: Val, end: Val, known: int) -> None:
+        """Every `known`-th element of a row; of words' steps, element by element."""
+
         def move(place: Val, width: int) -> None:
-            step = self.integer(1) if neighbours else self.word("x_step")
-            value = self.load(self.element_at(source, (place, step)), vector(self.element, width))
+            step = self.integer(known) if known else self.word("x_step")
+            start = self.element_at(source, (place, step))
+            if (
+                known == 2 and width > 1
+            ):  # two vectors that share an element end with the last one that is read
+                low = self.load(start, self.type)
+                high = self.load(self.at(start, self.integer(width - 1), self.element), self.type)
+                lanes = [lane for lane in range(0, width, 2)] + [width + lane for lane in range(1, width, 2)]
+                value = self.shuffle(low, high, lanes)
+            else:
+                value = self.load(start, vector(self.element, width))
             self.store(value, self.at(target, place, self.element))
 
-        if neighbours:
+        if known:
             self.sweep(begin, end, move)
         else:
             with self.loop(begin, end) as place:

@@ -27,14 +27,20 @@ from cleargrad.errors import error
 from cleargrad.ops.record import CaptureError, Graph
 
 LIMIT = 16  # programs of one function
-ATTEMPTS = 8  # recordings of one layout that may come to nothing, such as those that make an optimizer's state
+ATTEMPTS = (
+    8  # recordings of one layout that may come to nothing, such as those that make an optimizer's state
+)
 
 
 class Compiled:
     """A function that runs as compiled programs."""
 
     def __init__(
-        self, function: Callable, make: Callable[[Graph], Any], fullgraph: bool = False, name: str | None = None
+        self,
+        function: Callable,
+        make: Callable[[Graph], Any],
+        fullgraph: bool = False,
+        name: str | None = None,
     ) -> None:
         self.function = function
         self.make = make
@@ -124,7 +130,11 @@ class Compiled:
         if self.fullgraph:
             raise error(CaptureError, "compile", rule, fix=fix, **({"because of": place} if place else {}))
         self.eager = True
-        warn(f"{rule}. It runs eagerly from now on" + (f"\n  because of  {place}" if place else "") + f"\n  fix  {fix}")
+        warn(
+            f"{rule}. It runs eagerly from now on"
+            + (f"\n  because of  {place}" if place else "")
+            + f"\n  fix  {fix}"
+        )
 
 
 def warn(text: str) -> None:

@@ -24,6 +24,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import PACKAGE
 from cleargrad.nn.module import Module
 from cleargrad.optim.optimizer import Optimizer
+from cleargrad.optim.rule import SWITCHES
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None), dtype, device)
 HOOKS = (
@@ -93,7 +94,7 @@ def optimizer_facts(optimizer: Optimizer) -> tuple:
     """Groups with their parameters, and the state that there is for each; options are another matter."""
     groups = tuple(tuple(map(Same, group["params"])) for group in optimizer.param_groups)
     state = tuple(
-        (Same(parameter), tuple((name, Same(value)) for name, value in kept.items()))
+        (Same(parameter), tuple((name, fact(value)) for name, value in kept.items()))
         for parameter, kept in optimizer.state.items()
     )
     hooks = tuple(
@@ -101,6 +102,48 @@ def optimizer_facts(optimizer: Optimizer) -> tuple:
         for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
     )
     return Same(optimizer.state), groups, state, hooks
+
+
+class OptionCheck:
+    """Whether the options of an optimizer that a program has fixed are still the same."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.state, self.size = optimizer.state, len(optimizer.state)
+        inputs = optimizer._INPUTS
+        self.fixed: list[list[tuple[str, Any]]] = []
+        self.switched_on: list[list[str]] = []
+        for group in optimizer.param_groups:
+            names = optimizer.defaults if inputs else [name for name in group if name != "params"]
+            fixed = [n for n in names if not (n in inputs and is_input(n, group[n]))]
+            self.fixed.append([(name, group[name]) for name in fixed])
+            self.switched_on.append([n for n in names if n not in fixed and n in SWITCHES])
+
+    def holds(self) -> bool:
+        optimizer = self.optimizer
+        groups = optimizer.param_groups
+        if (
+            len(groups) != len(self.fixed)
+            or optimizer.state is not self.state
+            or len(self.state) != self.size
+        ):
+            return False
+        for group, fixed, switched_on in zip(groups, self.fixed, self.switched_on):  # noqa: B905
+            for name, value in fixed:
+                found = group.get(name)
+                if found is not value and not same(found, value):
+                    return False
+            for name in switched_on:
+                if not group[name]:
+                    return False
+        return True
+
+
+def is_input(name: str, value: Any) -> bool:
+    """Whether an option is a number that a program reads at every run."""
+    if type(value) is tuple:
+        return all(type(part) in (int, float) for part in value)
+    return type(value) in (int, float) and not (name in SWITCHES and value == 0)
 
 
 # The user's names ------------------------------------------------------------------------------------------
@@ -262,7 +305,9 @@ def is_fixed(value: Any) -> bool:
 def is_library(filename: str) -> bool:
     """Whether code is cleargrad's own, Python's or NumPy's: nothing there is the user's to change."""
     inside = "site-packages" in filename
-    return filename.startswith(LIBRARIES) and not (inside and not filename.startswith((PACKAGE, LIBRARIES[2])))
+    return filename.startswith(LIBRARIES) and not (
+        inside and not filename.startswith((PACKAGE, LIBRARIES[2]))
+    )
 
 
 def contents(cell: CellType) -> Any:

@@ -166,7 +166,11 @@ class Fuser:
     def columns(self, statement: Reduce) -> Nest | None:
         """A nest for a reduction whose last dimension is kept: rows are reduced, cols are kept side by side."""
         first, last = min(statement.dims), max(statement.dims)
-        outer, rows, cols = statement.shape[:first], statement.shape[first : last + 1], statement.shape[last + 1 :]
+        outer, rows, cols = (
+            statement.shape[:first],
+            statement.shape[first : last + 1],
+            statement.shape[last + 1 :],
+        )
         loads = list(loads_of(statement.formula))
         sizes = (len(outer), len(outer) + len(rows))
         outer = merge(outer, [load.strides[: sizes[0]] for load in loads] + [contiguous(outer)])
@@ -185,7 +189,9 @@ class Fuser:
             return self.joined_columns(nest, statement)
         if isinstance(statement, Reduce) and by_columns(statement) and nest.members:
             return False
-        alone = any(member.reduce for member in nest.members)  # one thread takes a row, also if it is the only one
+        alone = any(
+            member.reduce for member in nest.members
+        )  # one thread takes a row, also if it is the only one
         member = self.fitted(nest.rows, nest.cols, statement, alone)
         if member is not None and self.linked(nest, member):
             nest.members.append(member)
@@ -210,7 +216,9 @@ class Fuser:
         nest.members.append(member)
         return True
 
-    def fitted(self, rows: tuple, cols: tuple, statement: Store | Reduce, alone: bool = False) -> Member | None:
+    def fitted(
+        self, rows: tuple, cols: tuple, statement: Store | Reduce, alone: bool = False
+    ) -> Member | None:
         """The statement in a space of rows and cols; None if it does not fit."""
         formulas, size = self.formulas, prod(rows) * prod(cols)
         if isinstance(statement, Reduce):
@@ -233,7 +241,9 @@ class Fuser:
         if formula is None or place is None:
             return None
         formula = formulas.expand(formula, rows + cols)
-        return Member(formulas.expand(place, rows + cols), formula, statement if isinstance(statement, Reduce) else None)
+        return Member(
+            formulas.expand(place, rows + cols), formula, statement if isinstance(statement, Reduce) else None
+        )
 
     def linked(self, nest: Nest, member: Member) -> bool:
         """Whether everything the member reads of the nest is what the nest has at hand at that moment."""
@@ -264,7 +274,9 @@ class Fuser:
         """Tries the statement's own loops for the whole nest, when the nest has only stores so far."""
         if not nest.members or any(member.reduce for member in nest.members) or nest.columns:
             return False
-        trial = Nest(*self.space_of(statement)) if isinstance(statement, Store) else self.reduce_space(statement)
+        trial = (
+            Nest(*self.space_of(statement)) if isinstance(statement, Store) else self.reduce_space(statement)
+        )
         if prod(trial.space) != prod(nest.space):
             return False
         for member in nest.members:
@@ -383,5 +395,3 @@ def merge(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[int, 
             extents.append(extent)
             lasts.append(axis)
     return tuple(extents)
-
-

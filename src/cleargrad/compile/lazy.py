@@ -120,12 +120,20 @@ class Formulas:
         return self.made[key]
 
     def map(self, tree: Expr, operands: tuple, working: np.dtype, dtype: np.dtype, shape: tuple) -> Map:
-        key = (id(tree), tuple(x if isinstance(x, Number) else id(x) for x in operands), working, dtype, shape)
+        key = (
+            id(tree),
+            tuple(x if isinstance(x, Number) else id(x) for x in operands),
+            working,
+            dtype,
+            shape,
+        )
         if key not in self.made:
             self.made[key] = Map(tree, operands, working, dtype, shape)
         return self.made[key]
 
-    def each(self, change: Callable[[Load], Load | None], lazy: Lazy, shape: tuple, done: dict) -> Lazy | None:
+    def each(
+        self, change: Callable[[Load], Load | None], lazy: Lazy, shape: tuple, done: dict
+    ) -> Lazy | None:
         """The formula with every load changed; None if one of them cannot be."""
         if isinstance(lazy, Number):
             return lazy
@@ -187,9 +195,13 @@ class Formulas:
 
 def strides_through(run: Callable, shape: tuple, strides: tuple) -> tuple[tuple[int, ...], int] | None:
     """Strides and offset, in elements, of a view of an array with these; None if NumPy would copy."""
-    reach = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides) if extent > 1 and stride > 0)
+    reach = 1 + sum(
+        (extent - 1) * stride for extent, stride in zip(shape, strides) if extent > 1 and stride > 0
+    )
     lowest = sum((extent - 1) * stride for extent, stride in zip(shape, strides) if extent > 1 and stride < 0)
-    memory = np.empty(reach - lowest, np.int8)  # one byte an element: strides in bytes are strides in elements
+    memory = np.empty(
+        reach - lowest, np.int8
+    )  # one byte an element: strides in bytes are strides in elements
     array = as_strided(memory[-lowest:], shape, strides)
     seen = run(array)
     if 0 in seen.shape:

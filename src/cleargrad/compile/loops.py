@@ -38,7 +38,9 @@ MEMORY = {
 STARTS: dict[str, Callable[[np.dtype], Any]] = {
     "add": lambda kind: 0,
     "mul": lambda kind: 1,
-    "maximum": lambda kind: -np.inf if kind.kind == "f" else False if kind.kind == "b" else np.iinfo(kind).min,
+    "maximum": lambda kind: (
+        -np.inf if kind.kind == "f" else False if kind.kind == "b" else np.iinfo(kind).min
+    ),
     "minimum": lambda kind: np.inf if kind.kind == "f" else True if kind.kind == "b" else np.iinfo(kind).max,
     "logical_and": lambda kind: True,
     "logical_or": lambda kind: False,
@@ -80,7 +82,9 @@ def structure(nest: Nest) -> Arguments:
     names: dict[int, str] = {}
     last = nest.cols[-1] if nest.cols else 1
     evenly = 2 if last % (ABREAST * lanes()) == 0 else 1 if last % lanes() == 0 else 0
-    tokens = [f"{len(nest.rows)},{len(nest.cols)},{evenly},{flat(nest)},{nest.columns},{nest.outer},{abreast(nest)}"]
+    tokens = [
+        f"{len(nest.rows)},{len(nest.cols)},{evenly},{flat(nest)},{nest.columns},{nest.outer},{abreast(nest)}"
+    ]
     tokens.append(str(spills_fit(nest)))
 
     def load_name(load: Load) -> str:
@@ -173,7 +177,9 @@ class Emitter:
                 self.outside, self.row_bases = {}, {}
                 self.walk_row()
         code.do("ret void")
-        return Kernel(code.function("kernel", PARAMETERS, notes="#0 "), (*code.declared, 'attributes #0 = { nounwind }'))
+        return Kernel(
+            code.function("kernel", PARAMETERS, notes="#0 "), (*code.declared, "attributes #0 = { nounwind }")
+        )
 
     # Arguments ---------------------------------------------------------------------------------------------
 
@@ -278,7 +284,11 @@ class Emitter:
         for depth in range(max(depths) + 1):
             now = [member for member, d in zip(members, depths) if d == depth]
             for member in now:
-                if member.reduce is None and self.level(member.formula) == 0 and is_row(self.nest, member.place):
+                if (
+                    member.reduce is None
+                    and self.level(member.formula) == 0
+                    and is_row(self.nest, member.place)
+                ):
                     value = self.scalar(member.formula)
                     self.outside[id(member)] = value
                     if member.kept:
@@ -294,7 +304,9 @@ class Emitter:
             self.prepare(member.formula)
         reducing = [member for member in members if member.reduce is not None]
         evenly = not self.nest.cols or self.nest.cols[-1] % self.width == 0
-        abreast = ABREAST if reducing and self.nest.cols and self.nest.cols[-1] % (ABREAST * self.width) == 0 else 1
+        abreast = (
+            ABREAST if reducing and self.nest.cols and self.nest.cols[-1] % (ABREAST * self.width) == 0 else 1
+        )
         wide = {id(m): [self.accumulator(m, self.width) for _ in range(abreast)] for m in reducing}
         thin = {id(m): self.accumulator(m, 1) for m in reducing} if not evenly else {}
         with ExitStack() as loops:
@@ -374,7 +386,9 @@ class Emitter:
                 low, high = code.lane(x, 0), code.lane(x, 1)
             else:
                 low, high = (
-                    code.pure(type, f"shufflevector {x}, {x.type} poison, <{half} x i32> <{lane_list(first, half)}>")
+                    code.pure(
+                        type, f"shufflevector {x}, {x.type} poison, <{half} x i32> <{lane_list(first, half)}>"
+                    )
                     for first in (0, half)
                 )
             x = read(code, tree, [low, high], kind)

@@ -91,7 +91,9 @@ class Program:
             for launch in launches:
                 flags = WAIT if touched.conflicts(launch.reads, launch.writes) else 0
                 chosen.append(launch.kernel)
-                records.append([len(chosen) - 1, len(words), launch.units, flags | (ALONE if launch.alone else 0)])
+                records.append(
+                    [len(chosen) - 1, len(words), launch.units, flags | (ALONE if launch.alone else 0)]
+                )
                 for word in launch.words:
                     words.append(self.word(word, len(words), patches))
         if len(records) > begin:
@@ -128,11 +130,17 @@ class Program:
 
     def product(self, entry: Product, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
         needed, work = self.products[id(entry)]
-        loads = {"left": entry.left, "right": entry.right, "place": entry.place, "work": Load(work, (1,), (0,), 0, ())}
+        loads = {
+            "left": entry.left,
+            "right": entry.right,
+            "place": entry.place,
+            "work": Load(work, (1,), (0,), 0, ()),
+        }
         found = []
         for number, step in enumerate(needed.steps):
             words = [
-                ("address", loads[word[0]], word[1]) if isinstance(word, tuple) else word for word in step.words
+                ("address", loads[word[0]], word[1]) if isinstance(word, tuple) else word
+                for word in step.words
             ]
             last = number == len(needed.steps) - 1
             alone = step.units == 1 or prod(entry.place.shape) * entry.left.shape[-1] < 4 * SMALL
@@ -270,7 +278,13 @@ class Program:
         strides = tuple(step * array.itemsize for step in load.strides)
         flat = np.lib.stride_tricks.as_strided(array, (1,) * max(array.ndim, 1), (0,) * max(array.ndim, 1))
         first = address(flat) + load.offset * array.itemsize
-        interface = {"shape": load.shape, "strides": strides, "typestr": "|u1", "data": (first, False), "version": 3}
+        interface = {
+            "shape": load.shape,
+            "strides": strides,
+            "typestr": "|u1",
+            "data": (first, False),
+            "version": 3,
+        }
         return typed(interface, array)
 
 

@@ -157,6 +157,7 @@ class Builder:
         self.plan = Plan()
         self.forms: dict[int, Lazy] = {}  # by the index of a value
         self.products: dict[Buffer, Product] = {}
+        self.sums: set[Buffer] = set()  # buffers of more than one product
         self.users: dict[int, list[Call]] = defaultdict(list)
         for call in graph.calls:
             for x in call.operands:
@@ -212,7 +213,9 @@ class Builder:
         """A number, where all elements are the same one; else memory."""
         first = array.reshape(-1)[:1]
         if array.size and array.dtype.name in KINDS and array.tobytes() == first.tobytes() * array.size:
-            return Number(first.astype(F32)[0].item() if array.dtype in NARROW else first[0].item(), array.dtype)
+            return Number(
+                first.astype(F32)[0].item() if array.dtype in NARROW else first[0].item(), array.dtype
+            )
         array = np.ascontiguousarray(array)
         buffer = self.source(array, "constant")
         self.plan.constants.append((buffer, array))
@@ -242,7 +245,9 @@ class Builder:
             return
         compute = final = result.spec.dtype
         types = vars(call.op.spec).get("types")
-        if types is not None:  # the ops that choose by a mask have no such rule: they compute in their result's dtype
+        if (
+            types is not None
+        ):  # the ops that choose by a mask have no such rule: they compute in their result's dtype
             compute, final = types(tuple(dummy(x) if isinstance(x, Value) else x for x in call.operands))
         working = F32 if compute.numpy in NARROW else compute.numpy
         if not readable(call.op.lower, working.name):
@@ -288,9 +293,7 @@ class Builder:
         buffer = self.buffer(kept, final, "inside")
         place = self.formulas.load(buffer)
         formula = self.forms[value.index]
-        self.plan.statements.append(
-            Reduce(place, formula, shape, dims, lower.combine, lower.start, working)
-        )
+        self.plan.statements.append(Reduce(place, formula, shape, dims, lower.combine, lower.start, working))
         self.forms[result.index] = self.formulas.reshape(place, result.spec.shape)
 
     def view(self, call: Call) -> None:
@@ -346,7 +349,12 @@ class Builder:
     def stored(self, value: Value, taken: set[Buffer]) -> Buffer:
         """A buffer for a value alone: an output of the program, or what an outside tensor becomes."""
         form = self.forms[value.index]
-        if not isinstance(form, Load) or form.buffer.role != "inside" or not plain(form) or form.buffer in taken:
+        if (
+            not isinstance(form, Load)
+            or form.buffer.role != "inside"
+            or not plain(form)
+            or form.buffer in taken
+        ):
             buffer = self.own_copy(value)
         else:
             buffer = form.buffer
@@ -391,7 +399,11 @@ class Builder:
 
     def only_transposed(self, value: Value) -> bool:
         users = self.users[value.index]
-        return value.index not in self.asked and bool(users) and all(call.op.name == "transpose" for call in users)
+        return (
+            value.index not in self.asked
+            and bool(users)
+            and all(call.op.name == "transpose" for call in users)
+        )
 
     def transposed(self, load: Load) -> Load:
         seen = self.formulas.view(load, lambda array: array.T, load.shape[::-1])
@@ -406,15 +418,19 @@ class Builder:
         single = all(self.uses[x.index] == 1 and x.index not in self.asked for x in call.operands)
         if not single or not all(isinstance(form, Load) and form.buffer in self.products for form in forms):
             return False
-        target, other = forms
+        target, other = forms if forms[1].buffer not in self.sums else forms[::-1]
         alike = (target.shape, target.strides, target.offset) == (other.shape, other.strides, other.offset)
         product = self.products[other.buffer]
-        if not alike or target.buffer is other.buffer or target.buffer.shape != other.buffer.shape or product.adds:
+        if not alike or other.buffer in self.sums or target.buffer.shape != other.buffer.shape:
             return False
-        if call.results[0].spec.shape != target.shape or len(product.place.shape) != 2:
+        whole = prod(target.shape) == target.buffer.size
+        if not whole or call.results[0].spec.shape != target.shape or len(product.place.shape) != 2:
             return False
+        self.sums.update((target.buffer, other.buffer))
         self.plan.statements.remove(product)
-        place = self.formulas.load(target.buffer, product.place.shape, product.place.strides, product.place.offset)
+        place = self.formulas.load(
+            target.buffer, product.place.shape, product.place.strides, product.place.offset
+        )
         self.plan.statements.append(Product(place, product.left, product.right, adds=True))
         self.forms[call.results[0].index] = target
         return True
@@ -460,7 +476,9 @@ class Builder:
         where = self.formulas.reshape(where, thin)
         if where is None:
             where = self.formulas.reshape(self.store(place, fresh=True), thin)
-        self.forms[result.index] = self.formulas.at(form, dim, self.formulas.expand(where, shape), shape, count)
+        self.forms[result.index] = self.formulas.at(
+            form, dim, self.formulas.expand(where, shape), shape, count
+        )
         if self.uses[result.index] > 1 or result.index in self.asked:
             self.store(result)
 
@@ -504,7 +522,6 @@ class Builder:
             self.plan.statements.append(Store(place, self.element(value, part)))
         self.forms[result.index] = self.formulas.load(buffer)
 
-
     def window(self, call: Call) -> None:
         """as_strided: a view by memory, which is the recorded layout's."""
         value, (result,) = call.operands[0], call.results
@@ -516,7 +533,9 @@ class Builder:
             self.see(result, value, lambda array: array.reshape(size))
             return
         whole = self.store(value, fresh=True)
-        self.forms[result.index] = self.formulas.load(whole.buffer, tuple(size), tuple(stride), whole.offset + offset)
+        self.forms[result.index] = self.formulas.load(
+            whole.buffer, tuple(size), tuple(stride), whole.offset + offset
+        )
 
     def write_window(self, call: Call) -> None:
         """as_strided_scatter: a copy of a value, of which a window is replaced."""
@@ -572,7 +591,14 @@ def dummy(value: Value) -> np.ndarray:
     return np.broadcast_to(np.zeros((), value.spec.dtype.numpy), value.spec.shape)
 
 
-FUSED = {"clone", "to_copy", "gather", "index", "cat", "as_strided_scatter"}  # what reads formulas beside the rest
+FUSED = {
+    "clone",
+    "to_copy",
+    "gather",
+    "index",
+    "cat",
+    "as_strided_scatter",
+}  # what reads formulas beside the rest
 NATIVE: dict[str, Callable[[Builder, Call], None]] = {
     "mm": Builder.product,
     "bmm": Builder.product,

@@ -18,16 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import cell_of
+from cleargrad.autograd.node import geometry
+from cleargrad.compile.facts import OptionCheck, optimizer_facts
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.errors import line_of, user_frame
 from cleargrad.interop import number_of
+from cleargrad.nn.parameter import is_lazy
 from cleargrad.ops import apply
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.comparison import where
-from cleargrad.ops.op import PARTS, Op
+from cleargrad.ops.op import OPS, PARTS, Op
 from cleargrad.ops.record import Call, Recorder, Value
 
 
@@ -58,15 +60,18 @@ class Tracer(Recorder):
         self.reason: str | None = None  # why nothing is recorded any more
         self.permanent = True  # whether the next call would fail as well
         self.place = ""
-        self.existing = arrays_of_tensors()
+        self.tensors = {id(tensor): tensor for tensor in all_tensors()}  # those that were there before
+        self.existing = {id(tensor._data): tensor._data for tensor in self.tensors.values()}
         self.references: dict[int, weakref.ref] = {}
         self.weak_owners: dict[int, weakref.ref] = {}
         self.grads: dict[int, Look] = {}
         self.options: dict[tuple, Option] = {}
         self.watched: dict[int, tuple[Any, Callable, Any]] = {}  # objects, what to ask of them, the answer
+        self.checks: list[Callable[[], bool]] = []  # what is asked before every run
         self.effects: list[tuple[Callable[[Tensor], None], Tensor]] = []
         self.numbers: list[weakref.ref] = []
         self.made: list[weakref.ref] = []
+        self.looked_into: set[int] = set()  # ids of memory of which an argument is a view
         self.foreign: set[int] = set()  # ids of arrays that are the user's own memory
         self.predicate: Tensor | None = None
         self.running = True
@@ -118,6 +123,8 @@ class Tracer(Recorder):
         """A tensor that is another one at every call."""
         self.graph.inputs.append(self.name(tensor))
         self.graph.input_arrays.append(tensor._data)
+        if tensor._base is not None:
+            self.looked_into.add(id(tensor._base._data))
 
     def set(self, tensor: Tensor, value: Value) -> None:
         """Arrays are named while they live: the tracer keeps none of them."""
@@ -147,12 +154,24 @@ class Tracer(Recorder):
     def refer(self, tensor: Tensor) -> Value:
         """A tensor that no recorded call made: one that was there before, or one with fixed values."""
         data = tensor._data
+        if id(data) in self.looked_into:
+            self.refuse("it uses the memory that an argument is a view of")
+        base = tensor._base
+        if base is not None and base._data is not data and base._data.dtype == data.dtype:
+            return self.see(tensor, base)
         if id(data) in self.existing or id(data) in self.foreign:
             return super().refer(tensor)
         if data.base is not None and any(np.may_share_memory(data, other) for other in self.named_arrays()):
             self.refuse("memory shared outside of ops")
         value = self.name(tensor)
         self.graph.constants.append((value, data.copy()))
+        return value
+
+    def see(self, view: Tensor, base: Tensor) -> Value:
+        """A view that was there before: programs know whole memory only."""
+        source = self.value(base)
+        value = self.name(view)
+        self.graph.calls.append(Call(OPS["as_strided"], (source,), geometry(view, base), (value,)))
         return value
 
     def named_arrays(self) -> Iterator[np.ndarray]:
@@ -198,6 +217,11 @@ class Tracer(Recorder):
         if id(thing) not in self.watched:
             self.watched[id(thing)] = (thing, facts, facts(thing))
 
+    def note_optimizer(self, optimizer: Any) -> None:
+        if id(optimizer) not in self.watched:
+            self.watch(optimizer, optimizer_facts)
+            self.checks.append(OptionCheck(optimizer).holds)
+
     def effect(self, put: Callable[[Tensor], None], tensor: Tensor) -> None:
         """After every run, `put` gets a tensor with this value."""
         self.effects.append((put, tensor))
@@ -237,17 +261,9 @@ class Forget:
                 table.pop(self.key, None)
 
 
-def arrays_of_tensors() -> dict[int, np.ndarray]:
-    """The memory of all tensors there are."""
-    found = {}
-    for thing in gc.get_objects():
-        if isinstance(thing, Tensor):
-            try:
-                data = thing._data
-            except (AttributeError, ValueError):  # not made yet
-                continue
-            found[id(data)] = data
-    return found
+def all_tensors() -> list[Tensor]:
+    """All tensors there are, but for those that wait for their shape."""
+    return [thing for thing in gc.get_objects() if isinstance(thing, Tensor) and not is_lazy(thing)]
 
 
 # Numbers ---------------------------------------------------------------------------------------------------
@@ -256,12 +272,12 @@ def arrays_of_tensors() -> dict[int, np.ndarray]:
 class Pending:
     """What `item()` gives while a call is recorded: the number, known to be one that will differ next time."""
 
-    __slots__ = ("__weakref__", "tensor", "tracer", "value")
+    __slots__ = ("__weakref__", "symbol", "tracer", "value")
 
     def __init__(self, tracer: Tracer, tensor: Tensor) -> None:
         self.tracer: Tracer | None = tracer
-        self.tensor: Tensor | None = tensor
         self.value = number_of(tensor._data)
+        self.symbol = tracer.value(tensor)  # what it stands for, whatever is written to the tensor later
 
     def used(self) -> Any:
         """The number; whoever asks for it needs a value."""

@@ -202,7 +202,7 @@ class Generator:
         return bits.view(np.int64) * 2.0**-53
 
     def _coins(self, p: float, count: int, dtype: np.dtype) -> np.ndarray:
-        """Whether uniforms are below p, compared as whole numbers; in pieces, since they are larger than the result."""
+        """Whether uniforms are below p, compared as whole numbers, which in all take more room than the result."""
         result = np.empty(count, dtype)
         limit = np.uint64(math.ceil(p * 2**53))
         for start in range(0, count, PIECE):

@@ -82,6 +82,9 @@ def device_count() -> int:
     return 0
 
 
+_initialized = False
+
+
 def is_initialized() -> bool:
     return False
 

@@ -58,8 +58,11 @@ DistBackendError = DistNetworkError = DistStoreError = DistError
 
 
 def is_available() -> bool:
-    """Whether this module can be used: yes, by one process."""
-    return True
+    """Whether several processes can work together: no.
+
+    Libraries that hear yes import tensor parallelism, sharding and their kin; a program that works alone need not ask.
+    """
+    return False
 
 
 def is_initialized() -> bool:

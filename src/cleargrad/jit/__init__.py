@@ -82,6 +82,9 @@ def script_if_tracing(fn: Callable) -> Callable:
     return fn
 
 
+_script_if_tracing = script_if_tracing
+
+
 def interface(obj: type) -> type:
     return obj
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from cleargrad.autograd.function import Function
 from cleargrad.autograd.node import RemovableHandle
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 
@@ -35,6 +35,7 @@ global_is_full_backward_hook: bool | None = None
 
 def add(hooks: Hooks, hook: Callable, prepend: bool = False, **marks: dict | None) -> RemovableHandle:
     """Registers a hook; each of `marks` is a dictionary that notes something about it, or None."""
+    structure.version += 1
     noted = [mark for mark in marks.values() if mark is not None]
     handle = RemovableHandle(hooks, extra_dict=noted)
     hooks[handle.id] = hook

@@ -13,6 +13,7 @@ from typing import Any, Self
 from cleargrad.autograd.modes import no_grad
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import structure
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.nn import hooks
@@ -79,6 +80,7 @@ class Module(Hooked, Stateful):
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Adds a parameter, or the place of one that is absent."""
         self._check_new("parameter", name, "_parameters")
+        structure.version += 1
         if param is not None:
             check_parameter(name, param)
             param = hooks.registered(hooks.global_parameter_registration_hooks, self, name, param)
@@ -87,6 +89,7 @@ class Module(Hooked, Stateful):
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that is not trained; without `persistent` the state dictionary leaves it out."""
         self._check_new("buffer", name, "_buffers")
+        structure.version += 1
         if tensor is not None and not isinstance(tensor, Tensor):
             rule = (
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
@@ -106,6 +109,7 @@ class Module(Hooked, Stateful):
         if not isinstance(module, Module) and module is not None:
             raise error(TypeError, "add_module", f"{type(module).__name__} is not a Module subclass")
         self._check_new("module", name, "_modules")
+        structure.version += 1
         self._modules[name] = hooks.registered(hooks.global_module_registration_hooks, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
@@ -142,6 +146,7 @@ class Module(Hooked, Stateful):
         raise AttributeError(text, name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        structure.version += 1
         fields = self.__dict__
         if isinstance(value, Parameter):
             self._forget(name, "_parameters")
@@ -186,6 +191,7 @@ class Module(Hooked, Stateful):
             fields["_non_persistent_buffers_set"].discard(name)
 
     def __delattr__(self, name: str) -> None:
+        structure.version += 1
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
@@ -343,7 +349,8 @@ class Module(Hooked, Stateful):
         """Training mode for dropout, batch norm and the like, here and below."""
         if not isinstance(mode, bool):
             raise error(ValueError, "train", "training mode is expected to be boolean")
-        self.training = mode
+        if self.training != mode:
+            self.training = mode
         for module in self.children():
             module.train(mode)
         return self
@@ -375,6 +382,7 @@ class Module(Hooked, Stateful):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Converts every parameter, gradient and buffer with a function; parameters stay the same objects."""
+        structure.version += 1
         if recurse:
             for module in self.children():
                 module._apply(fn, recurse)
@@ -473,7 +481,13 @@ class Module(Hooked, Stateful):
         return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted; the module goes on running eagerly."""
+        """Compiles this module's call in place, as torch.compile does for a copy."""
+        import importlib
+
+        compiler = importlib.import_module("cleargrad.compile")
+        self._hooked = False
+        self.__dict__["_compiled_call_impl"] = compiler.compile(self.__call__, *args, **kwargs)
+        self._hooked = True
 
     # Text --------------------------------------------------------------------------------------------------
 

@@ -292,7 +292,10 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         rule = "at least one stride in the given numpy array is negative, which tensors do not support"
         raise error(ValueError, "from_numpy", rule, fix="use array.copy()")
     if ndarray.dtype is kind.numpy and type(ndarray) is np.ndarray:
-        return wrap(ndarray.view())
+        tensor = wrap(ndarray.view())
+        if mode.recorder is not None:
+            mode.recorder.adopt(tensor._data)
+        return tensor
     # The doors tell dtypes apart by identity, and an array may carry an equal dtype that is another object.
     return wrap(ndarray.view(kind.numpy, np.ndarray))
 

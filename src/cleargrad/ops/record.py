@@ -121,6 +121,16 @@ class Recorder:
         """A call asked for a value as a Python number."""
         return self.refuse("item")
 
+    def option(self, key: tuple, read: Callable[[], float]) -> Any:
+        """An option of an optimizer; here it is the number that it is now."""
+        return read()
+
+    def note_optimizer(self, optimizer: Any) -> None:
+        """An optimizer is about to step."""
+
+    def adopt(self, array: np.ndarray) -> None:
+        """A tensor was made on memory of the user's own."""
+
     def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
         """The gradient of a leaf is about to be read, replaced or added to; with `clears`, it is only forgotten."""
 

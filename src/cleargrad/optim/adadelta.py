@@ -24,6 +24,7 @@ class Adadelta(RuleOptimizer):
     """Steps scaled by the ratio of past steps to past gradients."""
 
     _update = staticmethod(update)
+    _INPUTS = ("lr", "rho", "eps", "weight_decay")
     _LATER_OPTIONS = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(

@@ -12,7 +12,7 @@ from cleargrad.core.dtype import finfo
 from cleargrad.core.tensor import Tensor
 from cleargrad.ops.creation import zeros_like
 from cleargrad.optim.optimizer import scalar
-from cleargrad.optim.rule import RuleOptimizer, check, steps
+from cleargrad.optim.rule import RuleOptimizer, check, counter, is_on, larger, smaller, steps
 
 
 def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -25,8 +25,8 @@ def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -
     if eps1 is None:
         eps1 = finfo(p.dtype).eps
     g = -g if group["maximize"] else g
-    alpha = max(eps2, rms(p)) * min(lr, 1 / t**0.5)
-    if group["weight_decay"] != 0:
+    alpha = larger(rms(p), eps2) * smaller(lr, 1 / t**0.5)
+    if is_on(group["weight_decay"]):
         p.mul_(1 - lr * group["weight_decay"])
     weight = t ** group["beta2_decay"]
     if g.dim() > 1:
@@ -34,7 +34,7 @@ def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -
     else:
         v = state["variance"].lerp_(g * g, weight)
     u = v.clamp(min=eps1 * eps1).rsqrt() * g
-    p.add_(u, alpha=-alpha / max(1.0, rms(u) / group["d"]))
+    p.add_(u, alpha=-alpha / larger(rms(u) / group["d"], 1.0))
 
 
 def outer_variance(g: Tensor, rows: Tensor, columns: Tensor, weight: float, eps: float) -> Tensor:
@@ -44,15 +44,16 @@ def outer_variance(g: Tensor, rows: Tensor, columns: Tensor, weight: float, eps:
     return (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=eps)
 
 
-def rms(x: Tensor) -> float:
+def rms(x: Tensor) -> Any:
     """The root of the mean of squares."""
-    return x.norm(2).item() / x.numel() ** 0.5
+    return counter(x.norm(2)) / x.numel() ** 0.5
 
 
 class Adafactor(RuleOptimizer):
     """Adaptive steps whose state for a matrix is one row and one column."""
 
     _update = staticmethod(update)
+    _INPUTS = ("lr", "weight_decay")
     _LATER_OPTIONS = {"foreach": None}
     _by_element = False
     _takes_complex = False

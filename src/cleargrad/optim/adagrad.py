@@ -24,6 +24,7 @@ class Adagrad(RuleOptimizer):
     """Steps divided by the root of the sum of all squared gradients."""
 
     _update = staticmethod(update)
+    _INPUTS = ("lr", "lr_decay", "eps", "weight_decay")
     _LATER_OPTIONS = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
 
     def __init__(

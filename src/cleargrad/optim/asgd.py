@@ -8,21 +8,22 @@ from typing import Any
 from cleargrad.core.tensor import Tensor
 from cleargrad.ops.creation import zeros_like
 from cleargrad.optim.optimizer import scalar
-from cleargrad.optim.rule import RuleOptimizer, check_lr, check_not_negative, descent, steps
+from cleargrad.optim.rule import RuleOptimizer, check_lr, check_not_negative, counter, descent, larger, steps
 
 
 def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
     """p ← (1 − λ η) p − η g, a ← a + μ (p − a)."""
-    eta = state["eta"].item()
+    eta = counter(state["eta"])
     g = descent(p, g, group)
     p.mul_(1 - group["lambd"] * eta).add_(g, alpha=-eta)
-    state["ax"].lerp_(p, state["mu"].item())
+    state["ax"].lerp_(p, counter(state["mu"]))
 
 
 class ASGD(RuleOptimizer):
     """Gradient descent that also keeps the average of its recent points, `ax`."""
 
     _update = staticmethod(update)
+    _INPUTS = ("lr", "weight_decay")
     _NUMBERS = ("step", "eta", "mu")
     _LATER_OPTIONS = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
@@ -63,4 +64,4 @@ class ASGD(RuleOptimizer):
         super()._apply(p, g, state, group)
         lr, t = group["lr"], steps(state)
         state["eta"].fill_(lr / (1 + group["lambd"] * lr * t) ** group["alpha"])
-        state["mu"].fill_(1 / max(1, t - group["t0"]))
+        state["mu"].fill_(1 / larger(t - group["t0"], 1.0))

@@ -53,6 +53,7 @@ class Muon(RuleOptimizer):
     """Orthogonalised momentum for the matrices of hidden layers."""
 
     _update = staticmethod(update)
+    _INPUTS = ("lr", "weight_decay", "momentum")
     _NUMBERS = ()
     _by_element = False
     _takes_complex = False

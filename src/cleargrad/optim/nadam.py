@@ -40,6 +40,7 @@ class NAdam(RuleOptimizer):
     """Adam that looks one step of momentum ahead."""
 
     _update = staticmethod(update)
+    _INPUTS = ("lr", "betas", "eps", "weight_decay", "momentum_decay")
     _NUMBERS = ("step", "mu_product")
     _LATER_OPTIONS = {
         "maximize": False,

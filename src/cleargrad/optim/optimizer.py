@@ -16,6 +16,7 @@ from typing import Any
 
 from cleargrad.autograd.node import RemovableHandle
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.creation import tensor
@@ -49,6 +50,7 @@ def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
 
 
 def hang(hooks: Any, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    structure.version += 1
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     if prepend:
@@ -64,6 +66,8 @@ def with_hooks(step: Callable) -> Callable:
         self = args[0]
         if type(self).step is not hooked:
             return step(*args, **kwargs)
+        if mode.recorder is not None:
+            mode.recorder.note_optimizer(self)
         own = vars(self)
         for hook in (*EVERY_STEP_BEFORE.values(), *own.get("_optimizer_step_pre_hooks", {}).values()):
             changed = hook(self, args, kwargs)
@@ -99,6 +103,7 @@ class Optimizer:
     # Options that old checkpoints lack, and state that they hold as plain numbers.
     _LATER_OPTIONS: dict[str, Any] = {}
     _NUMBERS: tuple[str, ...] = ()
+    _INPUTS: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -129,6 +134,7 @@ class Optimizer:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        structure.version += 1
         vars(self).update(state)
         self._make_hooks()
         self.defaults.setdefault("differentiable", False)
@@ -191,6 +197,7 @@ class Optimizer:
                 raise error(ValueError, name_of(self), rule)
             param_group.setdefault(option, default)
         check_group(self, param_group)
+        structure.version += 1
         self.param_groups.append(param_group)
 
     # Hooks -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cleargrad.core.tensor import Tensor
+from cleargrad.ops.comparison import where
 from cleargrad.optim.rule import (
     RuleOptimizer,
     averages,
@@ -13,6 +14,7 @@ from cleargrad.optim.rule import (
     check_lr,
     check_not_negative,
     descent,
+    larger,
     steps,
 )
 
@@ -27,9 +29,12 @@ def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -
     lr = group["lr"] / (1 - beta1**t)
     length = 2 / (1 - beta2) - 1
     seen = length - 2 * t * beta2**t / (1 - beta2**t)
-    if seen > 5:
-        rectifier = (seen - 4) * (seen - 2) * length / ((length - 4) * (length - 2) * seen)
-        p.addcdiv_(m, v.sqrt() + group["eps"], value=-lr * (rectifier * (1 - beta2**t)) ** 0.5)
+    rectifier = (seen - 4) * (seen - 2) * length / ((length - 4) * (length - 2) * seen)
+    scale = -lr * larger(rectifier * (1 - beta2**t), 0.0) ** 0.5
+    if isinstance(seen, Tensor):  # recorded: which way to go is not known yet
+        p.add_(where(seen > 5, m * scale / (v.sqrt() + group["eps"]), m * -lr))
+    elif seen > 5:
+        p.addcdiv_(m, v.sqrt() + group["eps"], value=scale)
     else:
         p.add_(m, alpha=-lr)
 

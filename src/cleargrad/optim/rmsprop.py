@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cleargrad.core.tensor import Tensor
-from cleargrad.optim.rule import RuleOptimizer, averages, check_lr, check_not_negative, descent
+from cleargrad.optim.rule import RuleOptimizer, averages, check_lr, check_not_negative, descent, is_on
 
 
 def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -18,7 +18,7 @@ def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -
         mean = state["grad_avg"].lerp_(g, 1 - alpha)
         v = v.addcmul(mean, mean, value=-1)
     size = v.sqrt() + group["eps"]
-    if group["momentum"] > 0:
+    if is_on(group["momentum"]):
         step = state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(g, size)
         p.add_(step, alpha=-lr)
     else:
@@ -29,6 +29,7 @@ class RMSprop(RuleOptimizer):
     """Steps divided by the root of the mean of recent squared gradients."""
 
     _update = staticmethod(update)
+    _INPUTS = ("lr", "alpha", "eps", "weight_decay", "momentum")
     _LATER_OPTIONS = {
         "momentum": 0,
         "centered": False,
@@ -70,7 +71,7 @@ class RMSprop(RuleOptimizer):
 
     def _start(self, p: Tensor, g: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         names = ["square_avg"]
-        if group["momentum"] > 0:
+        if is_on(group["momentum"]):
             names.append("momentum_buffer")
         if group["centered"]:
             names.append("grad_avg")

@@ -31,6 +31,7 @@ class Rprop(RuleOptimizer):
     """Resilient backpropagation: each element has a step of its own."""
 
     _update = staticmethod(update)
+    _INPUTS = ()
     _LATER_OPTIONS = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(

@@ -21,12 +21,15 @@ from cleargrad.optim.optimizer import Optimizer, name_of, scalar
 
 BLOCK = 1 << 16  # elements; a few float32 arrays of this size stay in the cache, and calls cost little
 GRAPH_DEVICES = ["cuda", "xpu", "hpu"]
+SWITCHES = ("momentum", "weight_decay", "dampening")  # options that leave out a part of the rule where they are zero
 
 
 class RuleOptimizer(Optimizer):
     """An optimizer that treats each parameter by one rule."""
 
     _NUMBERS: tuple[str, ...] = ("step",)
+    # Options that a compiled program reads at every step; all others are fixed in it.
+    _INPUTS: tuple[str, ...] = ("lr", "betas", "eps", "momentum", "weight_decay", "dampening")
     _by_element = True  # each element is updated by itself, so a parameter may be cut into blocks
     _takes_complex = True
 
@@ -58,7 +61,7 @@ class RuleOptimizer(Optimizer):
         return loss
 
     def _step_group(self, group: dict[str, Any]) -> None:
-        options = readable(group)
+        options = readable(group) if mode.recorder is None else self._recorded(group)
         strict = group.get("capturable") or group.get("fused")
         for p in group["params"]:
             g = p.grad
@@ -76,6 +79,29 @@ class RuleOptimizer(Optimizer):
                 if state:
                     self.state[p] = state
             self._apply(p, g, state, options)
+
+    def _recorded(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The group's options with numbers that may differ at the next step as tensors."""
+        place = next(k for k, other in enumerate(self.param_groups) if other is group)
+        found = dict(readable(group))
+
+        def reader(name: str, part: int | None) -> Callable[[], float]:
+            if part is None:
+                return lambda: self.param_groups[place][name]
+            return lambda: self.param_groups[place][name][part]
+
+        def recorded(value: Any, name: str, part: int | None = None) -> Any:
+            if type(value) not in (int, float) or (name in SWITCHES and value == 0):
+                return value
+            return mode.recorder.option((id(self), place, name, part), reader(name, part))  # type: ignore
+
+        for name in self._INPUTS:
+            value = found.get(name)
+            if type(value) is tuple:
+                found[name] = tuple(recorded(each, name, part) for part, each in enumerate(value))
+            else:
+                found[name] = recorded(value, name)
+        return found
 
     def _apply(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """One parameter's step, in the way that suits it."""
@@ -164,12 +190,31 @@ def as_reals(kept: Any) -> Any:
 
 def counter(tensor: Tensor) -> Any:
     """A counter as a number; as a tensor where a recorder watches, since the number will differ."""
-    return tensor.item() if mode.recorder is None else tensor
+    return tensor.item() if mode.recorder is None else tensor.double()
 
 
 def steps(state: dict[str, Any]) -> Any:
     """The number of steps so far, this one included."""
     return counter(state["step"])
+
+
+def is_on(option: Any) -> bool:
+    """Whether a part of a rule that zero leaves out takes part; a recorded number is not zero."""
+    return isinstance(option, Tensor) or option != 0
+
+
+def larger(x: Any, y: Any) -> Any:
+    """The larger of two numbers, or of recorded ones."""
+    if isinstance(x, Tensor):
+        return x.clamp_min(y)
+    return y.clamp_min(x) if isinstance(y, Tensor) else max(x, y)
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """The smaller of two numbers, or of recorded ones."""
+    if isinstance(x, Tensor):
+        return x.clamp_max(y)
+    return y.clamp_max(x) if isinstance(y, Tensor) else min(x, y)
 
 
 def descent(p: Tensor, g: Tensor, group: dict[str, Any]) -> Tensor:
@@ -180,7 +225,7 @@ def descent(p: Tensor, g: Tensor, group: dict[str, Any]) -> Tensor:
     if group["maximize"]:
         g = -g
     decay = group["weight_decay"]
-    if decay == 0:
+    if not is_on(decay):
         return g
     if group.get("decoupled_weight_decay"):
         p.mul_(1 - group["lr"] * decay)

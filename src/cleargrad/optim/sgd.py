@@ -6,14 +6,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from cleargrad.core.tensor import Tensor
-from cleargrad.optim.rule import RuleOptimizer, check, check_fused, check_lr, check_not_negative, descent
+from cleargrad.optim.rule import (
+    RuleOptimizer,
+    check,
+    check_fused,
+    check_lr,
+    check_not_negative,
+    descent,
+    is_on,
+)
 
 
 def update(p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
     """v ← μ v + (1 − τ) g, p ← p − lr v; with Nesterov's momentum p ← p − lr (g + μ v)."""
     g = descent(p, g, group)
     momentum = group["momentum"]
-    if momentum != 0:
+    if is_on(momentum):
         v = state["momentum_buffer"]
         if v is None:
             v = state["momentum_buffer"] = g.detach().clone()
@@ -69,7 +77,7 @@ class SGD(RuleOptimizer):
         check_fused("SGD", fused, foreach, differentiable)
 
     def _start(self, p: Tensor, g: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"momentum_buffer": None} if group["momentum"] != 0 else {}
+        return {"momentum_buffer": None} if is_on(group["momentum"]) else {}
 
     def _count(self, state: dict[str, Any], group: dict[str, Any]) -> None:
         pass

@@ -1,0 +1,91 @@
+"""torch.compile: functions and modules as native programs. The package itself is the function.
+
+A call is recorded (tracer.py, facts.py, capture.py, entry.py), the graph is simplified (passes.py), cut into kernels
+(statements.py, fuse.py, loops.py) that lie in one block of memory (memory.py), and run (program.py).
+Read next: compile/tracer.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from cleargrad.errors import error
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BACKENDS = ("inductor", "eager", "aot_eager")
+
+
+def compile(
+    model: Callable | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """A function or module that runs as native programs; also a decorator, with or without arguments.
+
+    A whole training step may be one function: zero_grad, forward, backward, clipping and the optimizer's step then are
+    one program. `fullgraph` makes an error of what cannot be compiled; else it runs eagerly, with a warning. The backend
+    "aot_eager" runs the recorded graph with NumPy, "eager" the function as it is; `mode`, `options` and `dynamic` are
+    accepted.
+    """
+    check(mode, options, backend)
+    if model is None:
+        given = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
+        return lambda function: compile(function, disable=disable, **given)  # type: ignore[arg-type]
+    from cleargrad.compile.capture import Compiled
+    from cleargrad.compile.module import OptimizedModule
+    from cleargrad.nn.module import Module
+
+    if not callable(model):
+        raise error(RuntimeError, "compile", "expected a function or a module", got=model)
+    if isinstance(model, OptimizedModule | Compiled):
+        return model
+    idle = disable or backend == "eager"
+
+    def compiled(function: Callable) -> Callable:
+        return function if idle else Compiled(function, maker(backend), fullgraph, title(model))
+
+    return OptimizedModule(model, compiled) if isinstance(model, Module) else compiled(model)
+
+
+def title(model: Any) -> str:
+    return getattr(model, "__qualname__", type(model).__name__)
+
+
+def check(mode: str | None, options: Any, backend: Any) -> None:
+    if mode is not None and options is not None:
+        rule = "Either mode or options can be specified, but both can't be specified at the same time."
+        raise error(RuntimeError, "compile", rule)
+    if mode is not None and mode not in MODES:
+        raise error(RuntimeError, "compile", f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    if isinstance(backend, str) and backend not in BACKENDS:
+        rule = f"Invalid backend: {backend!r}, see `torch.compiler.list_backends()` for available backends."
+        raise error(RuntimeError, "compile", rule, fix=f"use one of {', '.join(BACKENDS)}")
+
+
+def maker(backend: Any) -> Callable:
+    """What makes a program of a graph."""
+    if backend == "aot_eager":
+        from cleargrad.compile.reference import Reading
+
+        return Reading
+    from cleargrad.compile.program import Program
+
+    return Program
+
+
+class CompileModule(types.ModuleType):
+    """`cleargrad.compile` is this package, and it can be called."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return compile(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = CompileModule

@@ -1,0 +1,424 @@
+"""An entry: one program of a compiled function, when it fits, and what running it does besides computing.
+
+`begin` and `finish` stand around the recorded call. `run` binds arguments, options and gradients, runs the program,
+sets gradients and gives back a result of the recorded form. Read next: compile/program.py.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import FREED, AccumulateGrad, Node, geometry, make_node, split_edge
+from cleargrad.compile.differentiable import Backward, graph_behind, through_boundary
+from cleargrad.compile.facts import Names, holds, same
+from cleargrad.compile.structures import Builder, Unsupported, key_of, taken_apart
+from cleargrad.compile.tracer import Pending, Tracer
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import GRAD, gate, mode, structure
+from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
+from cleargrad.interop import number_of
+from cleargrad.ops.record import Graph, Value
+
+Find = Callable[[list], Any]  # from the tensors of a call (and the program's outputs) to something
+
+
+class Entry:
+    """A program and all that belongs to it."""
+
+    def __init__(self, key: Any, make: Callable[[Graph], Any]) -> None:
+        self.key = key
+        self.make = make
+        self.lock = threading.Lock()
+        self.doubles: list[int] | None = None
+        self.backward: Backward | None = None
+
+    # Recording ---------------------------------------------------------------------------------------------
+
+    def begin(self, tracer: Tracer, tensors: list[Tensor], args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """Names the arguments; those that come out of a graph go through a node that marks where they enter."""
+        self.version = structure.version
+        self.flat = not kwargs and all(type(arg) is Tensor for arg in args)
+        self.layouts = [(t._data.shape, t._data.dtype, t._data.strides) for t in tensors]
+        self.plain = self.flat and all(t._edge is None for t in tensors) and self.key[3] is None
+        self.grad, self.default = mode.grad, dtypes.get_default_dtype()
+        args, kwargs, self.given = through_boundary(args, kwargs, tensors)
+        self.unique: list[int] = []
+        seen = set()
+        for position, tensor in enumerate(self.given):
+            if id(tensor._data) not in seen:
+                seen.add(id(tensor._data))
+                self.unique.append(position)
+                tracer.argument(tensor)
+        self.started = list(tracer.graph.inputs)
+        return args, kwargs
+
+    def finish(self, tracer: Tracer, names: Names, result: Any) -> Any:
+        """Makes the program. The result of the recorded call is real; pending numbers in it become numbers."""
+        parts: list[Any] = []
+        try:
+            self.build = taken_apart(result, parts, lambda part: isinstance(part, (Tensor, Pending)))
+        except Unsupported as reason:
+            tracer.refuse(str(reason))
+            return result
+        answer = self.build([part.value if isinstance(part, Pending) else part for part in parts])
+        del result
+        if tracer.reason is None:
+            self.check_side_effects(tracer, names, parts)
+        if tracer.reason is None:
+            self.settle(tracer, parts)
+        if tracer.reason is None:
+            self.guard(tracer, names)
+            self.program = self.make(self.graph)
+            if self.backward is not None:
+                self.backward.prepare(self.make)
+        self.given = []
+        return answer
+
+    def check_side_effects(self, tracer: Tracer, names: Names, parts: list) -> None:
+        """A program would not repeat what a call does to Python's own objects."""
+        changed = names.unchanged()
+        if changed is not None:
+            tracer.refuse(f"it changes {changed}, which it also reads")
+        for thing, facts, before in tracer.watched.values():
+            if facts(thing) != before:
+                tracer.refuse(f"it changes its {type(thing).__name__}", permanent=False)
+        for option in tracer.options.values():
+            if option.read() != option.tensor._data:
+                tracer.refuse("it changes an optimizer's options, as a scheduler's step() does")
+        if tracer.reason is None and self.leaks(tracer, parts):
+            gc.collect()
+            if self.leaks(tracer, parts):
+                tracer.refuse(
+                    "it leaves tensors or numbers it has computed in objects of its own", permanent=False
+                )
+
+    def leaks(self, tracer: Tracer, parts: list) -> bool:
+        """Whether something computed is still there, though it is neither result nor gradient."""
+        from cleargrad.amp import state
+
+        state.state.cache.clear()
+        allowed = {id(part) for part in parts}
+        allowed |= {id(look.leaf._grad) for look in tracer.grads.values()}
+        allowed |= {id(tensor) for _, tensor in tracer.effects}
+        for part in list(parts):
+            if isinstance(part, Tensor):
+                allowed.add(id(part._base))
+                allowed |= {id(tensor) for node in graph_behind([part]) for tensor in saved_by(node)}
+        left = [reference() for reference in (*tracer.made, *tracer.numbers)]
+        return any(thing is not None and id(thing) not in allowed for thing in left)
+
+    # What the program gives --------------------------------------------------------------------------------
+
+    def settle(self, tracer: Tracer, parts: list) -> None:
+        """Decides for every result, gradient and write where it comes from."""
+        self.graph = graph = tracer.graph
+        self.outputs: list[Value] = []
+        self.finders: list[Find] = []
+        self.puts: list[tuple[Callable, int]] = []
+        self.settle_grads(tracer)
+        live = [part for part in parts if isinstance(part, Tensor) and is_live(part)] if self.grad else []
+        if tracer.reason is None and live:
+            self.backward = Backward.record(tracer, live, self.given)
+        for part in parts:
+            self.finders.append(self.finder(tracer, part, live))
+        for put, tensor in tracer.effects:
+            self.puts.append((put, self.output(tracer.value(tensor))))
+        self.settle_arguments(tracer)
+        graph.writes = [(owner, tracer.known[key][0]) for key, owner in tracer.written.items()]
+        self.bind_gradients(tracer)
+        self.single = len(parts) == 1 and isinstance(parts[0], Tensor) and self.build([parts]) is parts
+        graph.outputs = self.outputs
+        if self.backward is not None:
+            self.graph = self.backward.split(graph, len(self.outputs))
+        hoist_draws(self.graph)
+
+    def output(self, value: Value) -> int:
+        """The number of a program's output; one value may be several outputs, each with memory of its own."""
+        self.outputs.append(value)
+        return len(self.outputs) - 1
+
+    def settle_grads(self, tracer: Tracer) -> None:
+        """What becomes of `.grad`: set to a new tensor, set to None, or as it was (perhaps written in place)."""
+        self.sets: list[tuple[Find, int]] = []
+        self.clears: list[Find] = []
+        self.looks: list[tuple[Find, bool]] = []  # whether it must be None before
+        for look in tracer.grads.values():
+            leaf, final = self.place_of(look.leaf), look.leaf._grad
+            if leaf is None:
+                continue  # a leaf of the call's own
+            if look.looked or (final is look.entry and final is not None):
+                self.looks.append((leaf, look.entry is None))
+            if final is look.entry:
+                continue
+            if final is None:
+                self.clears.append(leaf)
+            elif id(final) in tracer.tensors or id(final._data) in tracer.existing:
+                tracer.refuse("it assigns a tensor to .grad that was there before")
+            else:
+                self.sets.append((leaf, self.output(tracer.value(final))))
+
+    def place_of(self, leaf: Tensor) -> Find | None:
+        """How to find a leaf at a later call: among the arguments, or as it is."""
+        for position, tensor in enumerate(self.given):
+            if tensor is leaf:
+                return lambda tensors: tensors[position]
+        return lambda tensors: leaf
+
+    def finder(self, tracer: Tracer, part: Any, live: list[Tensor]) -> Find:
+        """How to find a part of the result after a run."""
+        if isinstance(part, Pending):
+            number = self.output(part.symbol)
+            return lambda found: number_of(found[1][number])
+        for position, tensor in enumerate(self.given):
+            if tensor is part:
+                return lambda found: found[0][position]
+        for look in tracer.grads.values():
+            if look.leaf._grad is part:
+                leaf = self.place_of(look.leaf)
+                assert leaf is not None
+                return lambda found: leaf(found[0])._grad
+        if id(part) in tracer.tensors:
+            return lambda found: part
+        if any(part is tensor for tensor in live):
+            assert self.backward is not None
+            position = self.backward.position(part)
+            self.backward.numbers[position] = self.output(tracer.value(part))
+            return lambda found: found[2][position]
+        owner = tracer.owner(part)
+        if id(owner._data) in tracer.existing:
+            return self.view_finder(owner, part)
+        number = self.output(tracer.value(part))
+        node = spent_node(part)
+        if node is None:
+            return lambda found: wrap(found[1][number])
+        return lambda found: wrap(found[1][number], node)
+
+    def view_finder(self, owner: Tensor, part: Tensor) -> Find:
+        """A view of an argument or of a tensor that was there before is a view again."""
+        find = self.place_of(owner)
+        assert find is not None
+        where = geometry(part, owner)
+
+        def seen(found: tuple) -> Tensor:
+            before = mode.turn(False)
+            try:
+                return find(found[0]).detach().window(**where)
+            finally:
+                mode.turn(before)
+
+        return seen
+
+    def settle_arguments(self, tracer: Tracer) -> None:
+        """Arguments that were written in place."""
+        self.written_arguments: list[tuple[int, int]] = []
+        for position, value in zip(self.unique, self.started, strict=True):
+            now = tracer.value(self.given[position])
+            if now is not value:
+                self.written_arguments.append((position, self.output(now)))
+
+    def bind_gradients(self, tracer: Tracer) -> None:
+        """Gradients that are there before the call are other tensors at the next: stand-ins are bound instead."""
+        graph = self.graph
+        self.held: list[tuple[Tensor, Find]] = []
+        stand_ins: dict[int, Tensor] = {}
+        for look in tracer.grads.values():
+            leaf = self.place_of(look.leaf)
+            if look.entry is not None and leaf is not None:
+                stand_ins[id(look.entry._data)] = holder = wrap(look.entry._data)
+                self.held.append((holder, leaf))
+        graph.outside = [(value, stand_ins.get(id(t._data), t)) for value, t in graph.outside]
+        graph.writes = [(stand_ins.get(id(t._data), t), value) for t, value in graph.writes]
+        bound = {id(tensor) for _, tensor in graph.outside}
+        self.held = [(holder, leaf) for holder, leaf in self.held if id(holder) in bound]
+        self.written = [
+            tensor for tensor, _ in graph.writes if id(tensor) not in {id(h) for h, _ in self.held}
+        ]
+        written = {id(tensor) for tensor, _ in graph.writes}
+        self.held = [(h, leaf, id(h) in written) for h, leaf in self.held]  # type: ignore[misc]
+
+    # When it fits ------------------------------------------------------------------------------------------
+
+    def guard(self, tracer: Tracer, names: Names) -> None:
+        self.watched = list(tracer.watched.values())
+        self.names = [(t, k, v) for t, k, v in names.guards.values() if isinstance(t, dict)]
+        self.items = [(t, k, v) for t, k, v in names.guards.values() if not isinstance(t, dict)]
+        self.cells = list(names.cells.values())
+        self.options = [
+            [option.read, option.tensor._data, option.read()] for option in tracer.options.values()
+        ]
+        self.checks = tracer.checks
+        held = {id(holder) for holder, *_ in self.held}
+        self.bound = [[tensor, tensor._data] for _, tensor in self.graph.outside if id(tensor) not in held]
+        bound = {id(tensor) for tensor, _ in self.bound}
+        self.bound += [[tensor, tensor._data] for tensor in self.written if id(tensor) not in bound]
+
+    def fits(self, args: tuple, kwargs: dict) -> bool:
+        """Whether the program is right for a call like the last one; quick for plain tensors."""
+        if gate.how != GRAD and (mode.how > GRAD or mode.grad != self.grad):
+            return False
+        if (
+            not self.plain
+            or kwargs
+            or len(args) != len(self.layouts)
+            or mode.anomaly
+            or mode.recorder is not None
+        ):
+            return False
+        if (
+            self.default is not dtypes.get_default_dtype()
+            or self.key[0][2] is not None
+            or not self.grad == mode.grad
+        ):
+            return False
+        for arg, (shape, dtype, strides) in zip(args, self.layouts):  # noqa: B905
+            if type(arg) is not Tensor or arg._edge is not None:
+                return False
+            data = arg._data
+            if data.shape != shape or data.dtype is not dtype or data.strides != strides:
+                return False
+        if len(args) > 1 and len({id(arg._data) for arg in args}) != len(args):
+            return False
+        return self.holds(args)
+
+    def holds(self, tensors: Any) -> bool:
+        """Whether everything else is as it was when the program was recorded."""
+        if self.version != structure.version:
+            version = structure.version
+            if any(facts(thing) != before for thing, facts, before in self.watched):
+                return False
+            self.version = version
+        for table, name, value in self.names:
+            if table.get(name) is not value and not holds(table, name, value):
+                return False
+        for cell, value in self.cells:
+            if cell.cell_contents is not value and not same(cell.cell_contents, value):
+                return False
+        for table, name, value in self.items:
+            if not holds(table, name, value):
+                return False
+        for check in self.checks:
+            if not check():
+                return False
+        for find, empty in self.looks:
+            if (find(tensors)._grad is None) is not empty:
+                return False
+        for pair in self.bound:
+            if pair[0]._data is not pair[1] and not rebound(pair):
+                return False
+        return all(like(holder._data, find(tensors)._grad._data) for holder, find, _ in self.held)
+
+    # Running -----------------------------------------------------------------------------------------------
+
+    def run(self, args: tuple, kwargs: dict) -> Any:
+        tensors: Any = args
+        if not self.flat:
+            key_of(args, tensors := [])
+            key_of(kwargs, tensors)
+        with self.lock:
+            inputs = [tensors[position]._data for position in self.unique]
+            for option in self.options:
+                read, array, last = option
+                now = read()
+                if now is not last:
+                    array[...] = now
+                    option[2] = now
+                inputs.append(array)
+            for holder, find, _ in self.held:
+                holder._data = find(tensors)._grad._data
+            outputs = self.program.run(inputs)
+        self.part(outputs)
+        results = None
+        if self.backward is not None:
+            results = self.backward.tie(tensors, self.unique, inputs, outputs)
+        return self.deliver(tensors, outputs, results)
+
+    def part(self, outputs: list[np.ndarray]) -> None:
+        """Outputs that are one value get memory of their own; which they are is found at the first run."""
+        if self.doubles is None:
+            ids = [id(array) for array in outputs]
+            self.doubles = [k for k, each in enumerate(ids) if ids.index(each) != k]
+        for number in self.doubles:
+            outputs[number] = outputs[number].copy()
+
+    def deliver(self, tensors: Any, outputs: list[np.ndarray], results: Any) -> Any:
+        """Everything that happens outside of the program's memory."""
+        for tensor in self.written:
+            changed(tensor)
+        for _, find, written in self.held:
+            if written:
+                changed(find(tensors)._grad)
+        for position, number in self.written_arguments:
+            np.copyto(tensors[position]._data, outputs[number])
+            changed(tensors[position])
+        for find in self.clears:
+            find(tensors)._grad = None
+        for find, number in self.sets:
+            find(tensors)._grad = wrap(outputs[number])
+        for put, number in self.puts:
+            put(wrap(outputs[number]))
+        found = (tensors, outputs, results)
+        return self.build([find(found) for find in self.finders])
+
+
+def changed(tensor: Tensor) -> None:
+    """Memory that a program has written has another version."""
+    cell = cell_of(tensor)
+    cell[0] = tick()
+    cell[1] += 1
+
+
+def like(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and one.strides == other.strides
+
+
+def rebound(pair: list) -> bool:
+    """A tensor that has other memory than last time, of the same layout, is bound again."""
+    tensor, array = pair
+    if not like(tensor._data, array):
+        return False
+    pair[1] = tensor._data
+    return True
+
+
+# Graphs of results -----------------------------------------------------------------------------------------
+
+
+def saved_by(node: Node) -> list:
+    saved = node.saved
+    return [] if saved is FREED else [value for value in saved or () if isinstance(value, Tensor)]
+
+
+def is_live(tensor: Tensor) -> bool:
+    """Whether backward() could start from a result: it has a history of which nothing was freed."""
+    if tensor._edge is None or type(tensor._edge) is AccumulateGrad:
+        return False
+    return all(node.saved is not FREED for node in graph_behind([tensor]))
+
+
+def spent_node(tensor: Any) -> Node | None:
+    """A node like that of a result whose graph backward() has freed: it prints alike and cannot be walked."""
+    if tensor._edge is None or type(tensor._edge) is AccumulateGrad:
+        return None
+    node, _ = split_edge(tensor._edge)
+    spent = make_node(type(node), (), FREED, node.plan, tensor._data.shape, tensor._data.dtype)
+    spent.place = node.place
+    return spent
+
+
+def hoist_draws(graph: Graph) -> None:
+    """Random numbers that depend on no value are drawn first, in the order in which they were."""
+    draws, others = [], []
+    for call in graph.calls:
+        free = "stream" in call.attrs and not any(
+            isinstance(x, Value) for x in (call.operands[1:] if "shape" in call.attrs else call.operands)
+        )
+        if free and not any("stream" in other.attrs for other in others):
+            draws.append(type(call)(call.op, (None, *call.operands[1:]), call.attrs, call.results))
+        else:
+            others.append(call)
+    graph.calls[:] = draws + others

@@ -1,0 +1,65 @@
+"""A module whose call is compiled: the wrapper that torch.compile gives for a module.
+
+Read next: compile/capture.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cleargrad.nn.module import Module
+
+OWN = ("_orig_mod", "_compiled")
+
+
+class OptimizedModule(Module):
+    """Stands for a module; everything but the call is the module's own."""
+
+    _orig_mod: Module
+
+    def __init__(self, module: Module, compile_call: Callable[[Callable], Callable]) -> None:
+        super().__init__()
+        del self.__dict__["training"]
+        self._modules["_orig_mod"] = module
+        self.__dict__["_compiled"] = compile_call(module.__call__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        self._orig_mod.training = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self.__dict__["_modules"]["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "training" or name in OWN:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Any:
+        return iter(self._orig_mod)  # type: ignore[call-overload]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._orig_mod[index]  # type: ignore[index]

@@ -1,0 +1,136 @@
+"""Machine code in this process, its cache on disk, and the threads that run it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cleargrad.codegen import jit, team
+from cleargrad.codegen.llvm_text import Code, Val, vector
+
+PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]
+
+
+def add_kernel(amount: float, width: int = 4) -> jit.Kernel:
+    """args[0][i] += amount, for the blocks of `width` floats from lo to hi."""
+    code = Code()
+    array = code.load(PARAMETERS[0], "ptr")
+    first, last = (code.mul(x, code.integer(width)) for x in PARAMETERS[1:3])
+    with code.loop(first, last, width) as index:
+        place = code.at(array, index, "float")
+        value = code.load(place, vector("float", width))
+        code.store(code.add(value, code.const(amount, value.type)), place)
+    code.do("ret void")
+    return jit.Kernel(code.function("kernel", PARAMETERS), tuple(code.declared))
+
+
+def run_alone(address: int, array: np.ndarray, blocks: int) -> None:
+    words = np.array([array.ctypes.data])
+    shape = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    shape(address)(words.ctypes.data, 0, blocks, None)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_code_comes_from_the_disk_the_second_time(own_cache: Path) -> None:
+    first, second = jit.Jit(), jit.Jit()
+    first.addresses([add_kernel(1.5)])
+    (address,) = second.addresses([add_kernel(1.5)])
+    assert (first.compiled, second.compiled) == (1, 0)
+    array = np.zeros(8, np.float32)
+    run_alone(address, array, 2)
+    assert array.tolist() == [1.5] * 8
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", None])
+def test_a_damaged_file_is_compiled_anew(damage: bytes | None, own_cache: Path) -> None:
+    jit.Jit().addresses([add_kernel(2.5)])
+    (path,) = own_cache.iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if damage is None else damage)
+    again = jit.Jit()
+    (address,) = again.addresses([add_kernel(2.5)])
+    assert again.compiled == 1 and path.read_bytes() == whole
+    array = np.zeros(4, np.float32)
+    run_alone(address, array, 1)
+    assert array.tolist() == [2.5] * 4
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "cache_folder", lambda: Path("/proc/no/such/folder"))
+    assert jit.Jit().addresses([add_kernel(3.5)])[0]
+
+
+def test_processes_that_share_a_cache(tmp_path: Path) -> None:
+    program = "from tests.codegen.test_jit import *; print(jit.addresses([add_kernel(k / 8) for k in range(20)])[0] > 0)"
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "CLEARGRAD_CACHE": str(tmp_path)}
+    here = Path(__file__).parents[2]
+    running = [subprocess.Popen(command, env=environment, cwd=here, stdout=subprocess.PIPE) for _ in range(3)]
+    assert [process.communicate(timeout=60)[0] for process in running] == [b"True\n"] * 3
+    assert len(list(tmp_path.iterdir())) == 20
+
+
+def records(kernels: list[jit.Kernel], array: np.ndarray, units: int, flags: list[int]) -> tuple:
+    words = np.array([array.ctypes.data])
+    rows = [
+        [address, words.ctypes.data, units, flag]
+        for address, flag in zip(jit.addresses(kernels), flags, strict=True)
+    ]
+    return np.array(rows, np.int64), words
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_unit_is_done_once(threads: int) -> None:
+    crew = team.Team(threads)
+    array = np.zeros(4 * 103, np.float32)
+    flags = [0, team.WAIT, team.WAIT | team.ALONE, team.WAIT]
+    list_, _words = records([add_kernel(x) for x in (1.0, 10.0, 100.0, 1000.0)], array, 103, flags)
+    for turn in range(50):
+        crew.run(list_.ctypes.data, len(list_), threads)
+        assert set(array.tolist()) == {1111.0 * (turn + 1)}
+    crew.run(list_.ctypes.data, 1, 1)
+    assert array[0] == 50 * 1111 + 1
+
+
+def test_an_idle_team_sleeps() -> None:
+    crew = team.Team(3)
+    array = np.zeros(400, np.float32)
+    list_, _words = records([add_kernel(1.0)], array, 100, [0])
+    crew.run(list_.ctypes.data, 1, 3)
+    time.sleep(0.2)
+    before = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.1
+    crew.run(list_.ctypes.data, 1, 3)
+    assert set(array.tolist()) == {2.0}
+
+
+def test_a_forked_child_has_a_team_of_its_own() -> None:
+    program = """
+import os, numpy as np
+from tests.codegen.test_jit import add_kernel, records, team
+array = np.zeros(400, np.float32)
+list_, _words = records([add_kernel(1.0)], array, 100, [0])
+team.team().run(list_.ctypes.data, 1, 2)
+child = os.fork()
+if child == 0:
+    team.team().run(list_.ctypes.data, 1, 2)
+    os._exit(0 if set(array.tolist()) == {2.0} else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    here = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0\n", done.stderr
