@@ -4,7 +4,8 @@
 
 Wall seconds and peak megabytes of a fresh process, imports included; the libraries take turns, the median counts.
 "bytecode" has the package's bytecode cached, as an installed package has; "no bytecode" compiles all of cleargrad
-at every launch, as a source tree does under PYTHONDONTWRITEBYTECODE. Needs torch.
+at every launch, as a source tree does under PYTHONDONTWRITEBYTECODE; "cleargrad run" runs PyTorch's script. Needs
+torch.
 """
 
 from __future__ import annotations
@@ -33,44 +34,51 @@ optimizer.step()
 SOURCE = Path(__file__).parent.parent / "src" / "cleargrad"
 
 
-def launch(script: str, package: str) -> tuple[float, float]:
+WAYS = ("bytecode", "no bytecode", "cleargrad run")
+
+
+def launch(command: list[str], package: str) -> tuple[float, float]:
     """Seconds from launch to exit, and peak megabytes."""
     environment = {**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"}
     start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, script], env=environment)
+    process = subprocess.Popen([sys.executable, *command], env=environment)
     _, status, usage = os.wait4(process.pid, 0)
     elapsed = time.perf_counter() - start
+    process.returncode = status
     if status:
-        raise SystemExit(f"{script} failed")
-    process.returncode = 0
+        raise SystemExit(f"{' '.join(command)} failed")
     return elapsed, usage.ru_maxrss / 1024
 
 
-def packages(folder: Path) -> dict[str, str]:
-    """Copies of cleargrad with and without bytecode."""
+def commands(folder: Path) -> dict[str, tuple[list[str], str]]:
+    """For each way to launch the command line, and the folder of the package."""
+    for library in LIBRARIES:
+        (folder / f"{library}_step.py").write_text(SCRIPT.format(library=library))
     for name in ("bytecode", "no bytecode"):
         shutil.copytree(SOURCE, folder / name / "cleargrad", ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(folder / "bytecode")], check=True)
-    return {name: str(folder / name) for name in ("bytecode", "no bytecode")}
+    theirs, ours = (str(folder / f"{library}_step.py") for library in LIBRARIES)
+    return {
+        "torch": ([theirs], ""),
+        "bytecode": ([ours], str(folder / "bytecode")),
+        "no bytecode": ([ours], str(folder / "no bytecode")),
+        "cleargrad run": (["-m", "cleargrad", "run", theirs], str(folder / "bytecode")),
+    }
 
 
 def measure(folder: Path, rounds: int) -> dict[str, dict]:
-    paths = packages(folder)
-    scripts = {}
-    for library in LIBRARIES:
-        scripts[library] = str(folder / f"{library}_step.py")
-        Path(scripts[library]).write_text(SCRIPT.format(library=library))
-    runs: dict[tuple[str, str], list] = {}
+    ways = commands(folder)
+    runs: dict[str, list] = {name: [] for name in ways}
     for _ in range(rounds):
-        runs.setdefault(("torch", ""), []).append(launch(scripts["torch"], ""))
-        for name, path in paths.items():
-            runs.setdefault(("cleargrad", name), []).append(launch(scripts["cleargrad"], path))
+        for name, (command, package) in ways.items():
+            runs[name].append(launch(command, package))
     rows = {}
-    for name in paths:
-        for quantity, place in (("seconds", 0), ("peak MB", 1)):
-            values = {"torch": runs["torch", ""], "cleargrad": runs["cleargrad", name]}
-            values = {library: [run[place] for run in chosen] for library, chosen in values.items()}
-            rows[f"{quantity}, {name}"] = compare(values, "median")
+    for place, quantity in enumerate(("seconds", "peak MB")):
+        for name in WAYS:
+            values = {"torch": runs["torch"], "cleargrad": runs[name]}
+            rows[f"{quantity}, {name}"] = compare(
+                {library: [run[place] for run in found] for library, found in values.items()}, "median"
+            )
     return rows
 
 

@@ -9,15 +9,14 @@ mean something. Needs torch.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import platform
 import subprocess
 import sys
 import timeit
+from functools import partial
 
 import numpy as np
+from side_by_side import arguments, compare, microseconds, report, table, take_turns
 
 OPS = {
     "add": "x + y",
@@ -58,29 +57,20 @@ def measure(cases: dict[str, str], scopes: dict[str, dict], calls: int, rounds: 
     rows = {}
     for name, code in cases.items():
         timers = {library: timeit.Timer(code, globals=names) for library, names in scopes.items()}
-        best = dict.fromkeys(timers, float("inf"))
-        for _ in range(rounds):
-            for library, timer in timers.items():
-                best[library] = min(best[library], timer.timeit(calls) / calls * 1e6)
-        rows[name] = {**best, "ratio": best["cleargrad"] / best["torch"]}
+        once = {library: partial(microseconds, timer, calls) for library, timer in timers.items()}
+        rows[name] = compare(take_turns(once, rounds))
     return rows
 
 
-def import_seconds(module: str, runs: int = 5) -> float:
-    """The best of some fresh processes; bytecode may be cached, as it is for an installed package."""
+def import_seconds(module: str) -> float:
+    """In a fresh process; bytecode may be cached, as it is for an installed package."""
     code = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-c", code]
-    return min(float(subprocess.check_output(command, env=environment)) for _ in range(runs))
+    return float(subprocess.check_output([sys.executable, "-c", code], env=environment))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", help="write the figures here")
-    parser.add_argument("--rounds", type=int, default=40)
-    options = parser.parse_args()
+    options = arguments(__doc__, rounds=40).parse_args()
     import torch
 
     import cleargrad
@@ -90,19 +80,10 @@ def main() -> None:
     rows |= measure(
         CHAINS, {name: chains(library) for name, library in libraries.items()}, 100, options.rounds
     )
-    best = {library: import_seconds(library) for library in ("torch", "cleargrad")}
-    rows["import (seconds)"] = {**best, "ratio": best["cleargrad"] / best["torch"]}
-    print(f"{'':28s} {'PyTorch':>10s} {'cleargrad':>10s} {'ratio':>6s}   (microseconds)")
-    for name, row in rows.items():
-        print(f"{name:28s} {row['torch']:10.2f} {row['cleargrad']:10.2f} {row['ratio']:6.2f}")
-    if options.json:
-        with open(options.json, "w") as file:
-            machine = {
-                "machine": platform.processor() or platform.machine(),
-                "python": platform.python_version(),
-            }
-            command = "python benchmarks/op_overhead.py --json " + options.json
-            json.dump({**machine, "numpy": np.__version__, "command": command, "rows": rows}, file, indent=1)
+    imports = {library: partial(import_seconds, library) for library in libraries}
+    rows["import (seconds)"] = compare(take_turns(imports, 5))
+    table("microseconds", rows)
+    report(options.json, unit="microseconds", rows=rows)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,12 @@ shared, only ratios mean something. PyTorch runs its default (no foreach on the 
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
-import platform
 import timeit
+from functools import partial
 from typing import Any
 
-import numpy as np
+from side_by_side import arguments, compare, microseconds, report, table, take_turns
 
 SMALL = [(64, 32), (64,), (64, 64), (64,), (64, 64), (64,), (64, 64), (64,), (10, 64), (10,)]
 LARGE = [(2000, 2000), (2000, 2000), (1000, 2000)]
@@ -54,23 +52,15 @@ def measure(libraries: dict[str, Any], shapes: list[tuple], calls: int, rounds: 
     rows = {}
     for name, kwargs in OPTIMIZERS:
         timers = {library: prepared(module, name, kwargs, shapes) for library, module in libraries.items()}
-        best = dict.fromkeys(timers, float("inf"))
-        for _ in range(rounds):
-            for library, timer in timers.items():
-                best[library] = min(best[library], timer.timeit(calls) / calls * 1e6)
-        label = f"{name} {', '.join(kwargs)}".strip()
-        rows[label] = {**best, "ratio": best["cleargrad"] / best["torch"]}
-        del timers
+        once = {library: partial(microseconds, timer, calls) for library, timer in timers.items()}
+        rows[f"{name} {', '.join(kwargs)}".strip()] = compare(take_turns(once, rounds))
+        del timers, once
         gc.collect()
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", help="write the figures here")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser = arguments(__doc__, rounds=15)
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch; cleargrad has one")
     options = parser.parse_args()
     import torch
@@ -84,17 +74,8 @@ def main() -> None:
         "ten million numbers": measure(libraries, LARGE, 1, max(2, options.rounds // 3)),
     }
     for title, rows in tables.items():
-        print(f"{title:42s} {'PyTorch':>10s} {'cleargrad':>10s} {'ratio':>6s}   (microseconds)")
-        for name, row in rows.items():
-            print(f"{name:42s} {row['torch']:10.0f} {row['cleargrad']:10.0f} {row['ratio']:6.2f}")
-    if options.json:
-        with open(options.json, "w") as file:
-            machine = {
-                "machine": platform.processor() or platform.machine(),
-                "python": platform.python_version(),
-            }
-            command = f"python benchmarks/optimizer_step.py --threads {options.threads} --json {options.json}"
-            json.dump({**machine, "numpy": np.__version__, "command": command, **tables}, file, indent=1)
+        table(title, rows)
+    report(options.json, unit="microseconds", rows=tables)
 
 
 if __name__ == "__main__":

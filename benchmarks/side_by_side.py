@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import time
+import timeit
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
@@ -34,6 +35,11 @@ def seconds(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+def microseconds(timer: timeit.Timer, calls: int) -> float:
+    """Of one call."""
+    return timer.timeit(calls) / calls * 1e6
 
 
 def take_turns(measures: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:

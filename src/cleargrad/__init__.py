@@ -7,6 +7,7 @@ from math import e, inf, nan, pi
 from typing import Any as _Any
 
 from cleargrad import autograd
+from cleargrad.codegen import native as _native
 from cleargrad.core import dtype as _dtypes
 from cleargrad.core.device import device, get_default_device, set_default_device
 from cleargrad.core.dtype import (
@@ -197,7 +198,17 @@ _LATER = {
     "functional": "cleargrad.functional",
     **dict.fromkeys(("AcceleratorError", "OutOfMemoryError"), "cleargrad.errors"),
     "GradScaler": "cleargrad.amp",
+    **dict.fromkeys(("ScriptFunction", "ScriptModule"), "cleargrad.jit"),
 }
+
+
+def _compiled_kernels() -> _Any:
+    import importlib
+
+    return importlib.import_module("cleargrad.compile.eager")
+
+
+_native.loader = _compiled_kernels
 
 
 def __getattr__(name: str) -> _Any:

@@ -55,6 +55,8 @@ STOOD_IN_FOR = (
     "torch._higher_order_ops",
     "torch._dynamo.",
     "torch.nn.quantized",
+    "torch.nn.utils.prune",
+    "torch.utils.flop_counter",
 )
 
 
@@ -75,7 +77,7 @@ def name_loaded_modules() -> None:
     """Gives the modules that cleargrad has loaded their names in PyTorch.
 
     Python then takes them as they are. Were they found by `Alias`, it would also set them in their packages, and
-    `from torch.autograd.gradcheck import gradcheck` would put a module where `torch.autograd.gradcheck` was a function.
+    `import torch.autograd.gradcheck` would put a module where `torch.autograd.gradcheck` was a function.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith("cleargrad.") and not name.startswith("cleargrad.ops"):

@@ -15,8 +15,8 @@ def wrap(fn_or_name: Callable | str) -> Callable | str:
 globals().update(
     all_missing(
         "torch.fx",
-        "symbolic_trace Tracer GraphModule Graph Node Proxy Interpreter Transformer replace_pattern CodeGen node proxy "
-        "graph graph_module experimental passes",
+        "symbolic_trace Tracer GraphModule Graph Node Proxy Interpreter Transformer replace_pattern CodeGen "
+        "node proxy graph graph_module experimental passes",
         "trace modules into torch.fx graphs",
     )
 )

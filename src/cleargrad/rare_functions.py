@@ -145,12 +145,17 @@ SPARSE = [f"sparse_{kind}_tensor" for kind in ("coo", "csr", "csc", "bsr", "bsc"
 for _name in SPARSE:
     globals()[_name] = missing(f"torch.{_name}", "have sparse tensors")
 
+READERS = ["PyTorchFileReader", "PyTorchFileWriter"]
+for _name in READERS:
+    globals()[_name] = missing(f"torch.{_name}", "give access to parts of checkpoints", "use torch.load and torch.save")
+
 globals().update(FOREACH)
 
 __all__ = [
     *CHECKS,
     *FOREACH,
     *METHODS,
+    *READERS,
     *SPARSE,
     "SymBool",
     "SymFloat",

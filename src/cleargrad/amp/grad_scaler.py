@@ -15,11 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.autograd.modes import no_grad
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
+from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
+from cleargrad.ops.comparison import where
+from cleargrad.ops.creation import zeros_like
+from cleargrad.ops.joining import stack
 
 
 class OptState(Enum):
@@ -55,6 +60,22 @@ def unscale(grad: Tensor, factor: np.float32) -> bool:
     return finite
 
 
+def inverse(scale: Tensor) -> Any:
+    """One over the scale, divided in double precision."""
+    if mode.recorder is not None:
+        return scale.double().reciprocal().float()
+    return np.float32(1.0 / float(scale._data))
+
+
+def unscale_recorded(grads: list[Tensor], factor: Any) -> Tensor:
+    """Multiplies gradients in place; the answer is 1 if any was not finite, else 0."""
+    with no_grad():
+        finite = [grad.isfinite().all() for grad in grads]
+        for grad in grads:
+            grad.mul_(factor)
+        return (~stack(finite).all()).float()
+
+
 class GradScaler:
     """Scales losses, unscales gradients, and skips steps whose gradients are not finite."""
 
@@ -87,7 +108,7 @@ class GradScaler:
         self._init_growth_tracker = 0
         self._growth_tracker: Tensor | None = None
         self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(fresh_state)
-        self._skipped: Any = weakref.WeakSet()  # the optimizers whose last step was not made
+        self._skipped: Any = weakref.WeakKeyDictionary()  # per optimizer: whether its last step was not made
 
     # Forward -----------------------------------------------------------------------------------------------
 
@@ -95,6 +116,8 @@ class GradScaler:
         """The outputs, a tensor or an iterable of tensors, times the scale."""
         if not self._enabled:
             return outputs
+        if mode.recorder is not None:
+            mode.recorder.note_scaler(self)
         if isinstance(outputs, Tensor):
             return outputs * self._begin()
         if not isinstance(outputs, abc.Iterable):
@@ -110,6 +133,8 @@ class GradScaler:
         return self._scale
 
     def _begun(self, function: str) -> Tensor:
+        if mode.recorder is not None:
+            mode.recorder.note_scaler(self)
         if self._scale is None:
             rule = f"Attempted {function} but _scale is None."
             fix = "use scaler.scale(loss or outputs) earlier in the iteration"
@@ -129,17 +154,19 @@ class GradScaler:
             raise error(RuntimeError, "unscale_", rule)
         if state["stage"] is OptState.STEPPED:
             raise error(RuntimeError, "unscale_", "unscale_() is being called after step().")
-        factor = np.float32(1.0 / float(scale._data))
+        factor = inverse(scale)
         state["found_inf_per_device"] = self._unscale_grads(optimizer, factor, allow_fp16=False)
         state["stage"] = OptState.UNSCALED
 
-    def _unscale_grads(self, optimizer: Any, factor: np.float32, allow_fp16: bool) -> dict:
+    def _unscale_grads(self, optimizer: Any, factor: Any, allow_fp16: bool) -> dict:
         """Multiplies all gradients; the answer says, by device, whether any was not finite."""
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not allow_fp16 and any(grad.dtype is dtypes.float16 for grad in grads):
             rule = "Attempting to unscale FP16 gradients."
             fix = "keep the parameters in float32, and use autocast for the forward pass"
             raise error(ValueError, "unscale_", rule, fix=fix)
+        if grads and mode.recorder is not None:
+            return {devices.CPU: unscale_recorded(grads, factor)}
         finite = [unscale(grad, factor) for grad in grads]  # every gradient, also after the first infinity
         return {devices.CPU: number(0.0 if all(finite) else 1.0)} if grads else {}
 
@@ -170,7 +197,11 @@ class GradScaler:
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
             self._note(optimizer, state)
-            result = None if self.step_was_skipped(optimizer) else optimizer.step(*args, **kwargs)
+            if mode.recorder is not None:
+                self._step_recorded(optimizer, args, kwargs)
+                result = None
+            else:
+                result = None if self.step_was_skipped(optimizer) else optimizer.step(*args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
 
@@ -180,13 +211,21 @@ class GradScaler:
         if not found:
             rule = "No inf checks were recorded for this optimizer."
             raise error(AssertionError, "step", rule, fix="call backward() on a loss of its parameters first")
-        if any(infinite.item() for infinite in found.values()):
-            self._skipped.add(optimizer)
-        else:
-            self._skipped.discard(optimizer)
+        (self._skipped[optimizer],) = found.values()
+
+    def _step_recorded(self, optimizer: Any, args: tuple, kwargs: dict) -> None:
+        """The step is recorded as if it were made; what it writes is written only if it is."""
+        recorder: Any = mode.recorder
+        owner = weakref.ref(optimizer)
+        found = self._skipped[optimizer]
+        recorder.effect(lambda tensor: self._skipped.__setitem__(owner(), tensor), found)
+        with recorder.predicated(found == 0):
+            optimizer.step(*args, **kwargs)
 
     def _step_with_scale(self, optimizer: Any, state: dict[str, Any], args: tuple, kwargs: dict) -> Any:
         """For optimizers that unscale and skip by themselves: they find what they need in two attributes."""
+        if mode.recorder is not None:
+            mode.recorder.refuse("its optimizer unscales gradients by itself")
         if state["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
         self._note(optimizer, state)
@@ -201,7 +240,7 @@ class GradScaler:
 
     def step_was_skipped(self, optimizer: Any) -> bool:
         """Whether the last `step` of an optimizer was not made, because a gradient was not finite."""
-        return self._enabled and optimizer in self._skipped
+        return self._enabled and optimizer in self._skipped and bool(self._skipped[optimizer])
 
     # The scale ---------------------------------------------------------------------------------------------
 
@@ -211,13 +250,18 @@ class GradScaler:
             return
         scale = self._begun("update")
         if new_scale is not None:
+            if mode.recorder is not None:
+                mode.recorder.refuse("it sets the scale by hand")
             scale._data[...] = checked_scale(new_scale, self._device)
         else:
             states = self._per_optimizer_states.values()
-            found = [part.item() for state in states for part in state["found_inf_per_device"].values()]
+            found = [part for state in states for part in state["found_inf_per_device"].values()]
             if not found:
                 raise error(AssertionError, "update", "No inf checks were recorded prior to update.")
-            self._adapt(any(found))
+            if mode.recorder is not None:
+                self._adapt_recorded(found)
+            else:
+                self._adapt(any(part.item() for part in found))
         self._per_optimizer_states = defaultdict(fresh_state)
 
     def _adapt(self, overflowed: bool) -> None:
@@ -232,6 +276,19 @@ class GradScaler:
             if np.isfinite(grown):
                 scale[...] = grown
             tracker[...] = 0
+
+    def _adapt_recorded(self, found: list[Tensor]) -> None:
+        """The same as `_adapt` in tensor operations."""
+        scale, tracker = self._begin(), self._growth_tracker
+        assert tracker is not None
+        with no_grad():
+            overflowed = stack(found).any()
+            count = where(overflowed, zeros_like(tracker), tracker + 1)
+            full = count == self._growth_interval
+            grown = (scale.double() * self._growth_factor).float()
+            kept = where(full & grown.isfinite(), grown, scale)
+            scale.copy_(where(overflowed, (scale.double() * self._backoff_factor).float(), kept))
+            tracker.copy_(where(full, zeros_like(tracker), count))
 
     def _get_scale_async(self) -> Tensor | None:
         return self._scale
@@ -318,7 +375,7 @@ class GradScaler:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._skipped = weakref.WeakSet()
+        self._skipped = weakref.WeakKeyDictionary()
 
 
 def checked_scale(new_scale: Any, device: str) -> float:

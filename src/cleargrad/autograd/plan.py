@@ -12,6 +12,7 @@ import numpy as np
 
 from cleargrad.codegen import expr, numpy_reading
 from cleargrad.codegen.expr import Expr, Var
+from cleargrad.codegen.native import quickened
 
 UNTRACED, PASS = "UNTRACED", "PASS"
 
@@ -48,8 +49,10 @@ class Step:
             self.kernel = PASS if tree.position == 0 else None
         elif isinstance(tree, Expr):
             self.kernel = numpy_reading.read(tree, len(names))
-            self.kernel32 = numpy_reading.specialise(self.kernel, np.dtype(np.float32))
-            self.kernel64 = numpy_reading.specialise(self.kernel, np.dtype(np.float64))
+            self.kernel32, self.kernel64 = (
+                quickened(numpy_reading.specialise(self.kernel, np.dtype(kind)), tree)
+                for kind in (np.float32, np.float64)
+            )
         else:
             self.kernel = None
         return self.kernel

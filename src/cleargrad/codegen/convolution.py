@@ -3,12 +3,12 @@
 `forward`, `input_gradient` and `weight_gradient` choose the size of tiles and blocks and cut the work into units. A
 gradient in the input is a convolution of the gradient, one for each remainder of positions by the stride, with the taps
 that reach it. Arrays are contiguous (samples, channels, *space) with one to three dimensions of space. Words name the
-operands "source", "weight", "bias" and "place". Read next: codegen/windows.py.
+operands "source", "weight", "bias", "gate", "gradient" and "place". Read next: codegen/windows.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from cleargrad.codegen import convolution_weight as weight
-from cleargrad.codegen.convolution_tiles import NAMES, PACK_NAMES, Finish, Structure, TapSum, weight_packer
+from cleargrad.codegen.convolution_tiles import NAMES, PACK_NAMES, Structure, TapSum, weight_packer
 from cleargrad.codegen.gemm import ELEMENTS, Step, Steps
 from cleargrad.codegen.jit import Kernel, lanes, registers
 from cleargrad.codegen.llvm_text import SIZES
 from cleargrad.codegen.team import SCRATCH
-from cleargrad.codegen.windows import Axis, Layout, known_step, with_tables
+from cleargrad.codegen.windows import Axis, Layout, TooLarge, known_step, with_tables
 
 NEAR = 24 << 10  # bytes of the source that a tile reads: they should stay in the first cache
 NEAR_ROWS = 160 << 10  # bytes of the source that a panel of the gradient meets: in the second cache
@@ -46,6 +46,15 @@ class Problem:
     element: str
 
 
+@dataclass(frozen=True)
+class Finish:
+    """What is done to results: a bias added, relu, zeros where the operand "gate" is not above zero."""
+
+    bias: bool = False
+    relu: bool = False
+    gate: bool = False
+
+
 def forward(
     source: Sequence[int], weights: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], groups: int, kind: Any, threads: int, bias: bool = False, relu: bool = False,
@@ -66,12 +75,13 @@ def forward(
         source[0], groups, channels, results, three(axes), deep([axis.count for axis in axes]), strides,
         tuple(range(taps)), ELEMENTS[np.dtype(kind).name],
     )  # fmt: skip
-    return steps(problem, threads, bias, relu)
+    return steps(problem, threads, Finish(bias, relu))
 
 
 def input_gradient(
     source: Sequence[int], weights: Sequence[int], size: Sequence[int], stride: Sequence[int],
     padding: Sequence[int], dilation: Sequence[int], groups: int, kind: Any, threads: int, bias: bool = False,
+    gate: bool = False,
 ) -> Steps:  # fmt: skip
     """place[n, c, t·stride + k·dilation - padding] = bias[c] + sum over o and k of source[n, o, t] · weight[o, c, k]."""
     kernel = tuple(weights[2:])
@@ -93,7 +103,7 @@ def input_gradient(
             source[0], groups, channels, results, axes, deep(size), strides, tuple(places),
             ELEMENTS[np.dtype(kind).name],
         )  # fmt: skip
-        needed = steps(problem, threads, bias, False, work)
+        needed = steps(problem, threads, Finish(bias, gate=gate), work)
         found += needed.steps
         work += needed.work
     return Steps(found, work)
@@ -156,11 +166,11 @@ def contiguous(shape: Sequence[int]) -> list[int]:
 # Choosing --------------------------------------------------------------------------------------------------
 
 
-def steps(problem: Problem, threads: int, bias: bool, relu: bool, work: int = 0) -> Steps:
+def steps(problem: Problem, threads: int, finish: Finish, work: int = 0) -> Steps:
     """The kernels of a sum of taps, whose packed weights lie `work` bytes behind the beginning of the work memory."""
     if problem.samples == 0 or problem.results == 0 or any(axis.count <= 0 for axis in problem.axes):
         return Steps([], 0)
-    return Choice(problem, threads).steps(bias, relu, work)
+    return Choice(problem, threads).steps(finish, work)
 
 
 def tile_size(results: int, element: str) -> tuple[int, int]:
@@ -191,6 +201,8 @@ class Choice:
         line = -(-(self.across + problem.axes[2].reach) * size // LINE) + 1
         fitting = NEAR // (near * line * LINE)
         most = (SCRATCH - self.sums_bytes - 4096) // (self.layout.channel * size)
+        if most < 1:
+            raise TooLarge
         limit = max(1, min(fitting, most))
         blocks = -(-max(problem.channels, 1) // limit)
         self.channels_each = -(-max(problem.channels, 1) // blocks)
@@ -236,18 +248,18 @@ class Choice:
         p = self.problem
         return p.groups * self.strips * self.height * p.channels * self.taps
 
-    def steps(self, bias: bool, relu: bool, work: int) -> Steps:
+    def steps(self, finish: Finish, work: int) -> Steps:
         p = self.problem
         width = p.axes[2]
         structure = Structure(
             element=p.element, lanes=self.width, height=self.height, vectors=self.vectors, single=self.taps == 1,
-            step=known_step(width), together=width.spread == 1, bias=bias, relu=relu,
+            step=known_step(width), together=width.spread == 1, bias=finish.bias, relu=finish.relu, gate=finish.gate,
         )  # fmt: skip
         found = []
         if self.packed:
             found.append(self.packing(work))
         units = p.samples * p.groups * self.strip_blocks * self.layout.blocks
-        found.append(Step(tap_sum(structure), self.words(bias, work), units))
+        found.append(Step(tap_sum(structure), self.words(finish, work), units))
         return Steps(found, -(-self.packed * self.size // LINE) * LINE)
 
     def packing(self, work: int) -> Step:
@@ -260,14 +272,15 @@ class Choice:
         words = with_tables(PACK_NAMES, values, {"tap_places": list(p.taps)})
         return Step(packer(p.element, self.height), words, p.groups * self.strips)
 
-    def words(self, bias: bool, work: int) -> list[Any]:
+    def words(self, finish: Finish, work: int) -> list[Any]:
         p, layout = self.problem, self.layout
         depth, height, width = p.axes
         source = contiguous([p.groups * p.channels, depth.size, height.size, width.size])
         place = contiguous([p.groups * p.results, *p.place_size])
         image = self.channels_each * layout.channel + self.across
         values: dict[str, Any] = {
-            "source": ("source", 0), "weight": ("work", work), "bias": ("bias", 0) if bias else 0,
+            "source": ("source", 0), "weight": ("work", work), "bias": ("bias", 0) if finish.bias else 0,
+            "gate": ("gate", 0) if finish.gate else 0,
             "place": ("place", 0), "groups": p.groups, "strips": self.strips, "strips_each": self.strips_each,
             "strip_blocks": self.strip_blocks, "channels": p.channels, "results": p.results,
             "channels_each": self.channels_each, "channel_blocks": self.channel_blocks, "taps": self.taps,
@@ -304,6 +317,8 @@ class WeightChoice:
         self.share *= self.panels * self.panel if self.turned else problem.results * self.width
         self.spread_units(threads)
         room = SCRATCH - 4096 - (self.panels * self.panel_size * self.size if self.turned else 0)
+        if room < self.layout.channel * self.size:
+            raise TooLarge
         near = max(1, min(NEAR_ROWS, room) // (self.layout.channel * self.size))
         self.channels_each = max(1, min(problem.channels, near))
 
@@ -404,14 +419,3 @@ def tap_sum(structure: Structure) -> Kernel:
 @cache
 def packer(element: str, height: int) -> Kernel:
     return weight_packer(element, height)
-
-
-def finished(structure: Structure, finish: Finish, key: Hashable) -> Kernel:
-    """A kernel that does something more to its results, remembered under a key."""
-    whole = (structure, key)
-    if whole not in _finished:
-        _finished[whole] = TapSum(structure, finish).kernel()
-    return _finished[whole]
-
-
-_finished: dict[Hashable, Kernel] = {}

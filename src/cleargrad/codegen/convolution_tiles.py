@@ -7,17 +7,12 @@ nothing between the rows that matters, and go from there to their place. Read ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cleargrad.codegen.jit import Kernel
 from cleargrad.codegen.llvm_text import Val, vector
 from cleargrad.codegen.packing import PARAMETERS
 from cleargrad.codegen.windows import TABLES, WORDS, Block, WindowCode, part
-
-# What becomes of results: (code, value, sample, channel, place in the plane, width) -> value
-Finish = Callable[..., Val]
-
 
 @dataclass(frozen=True)
 class Structure:
@@ -32,6 +27,7 @@ class Structure:
     together: bool  # whether results of a row are neighbours
     bias: bool
     relu: bool
+    gate: bool  # whether results are zero where another array is not above zero: the gradient of relu
 
     @property
     def across(self) -> int:
@@ -40,7 +36,7 @@ class Structure:
 
 
 NAMES = [
-    *("source", "weight", "bias", "place", "groups", "strips", "strips_each", "strip_blocks"),
+    *("source", "weight", "bias", "gate", "place", "groups", "strips", "strips_each", "strip_blocks"),
     *("channels", "results", "channels_each", "channel_blocks", "taps", "sums_room", "sums_pitch"),
     *("source_batch", "source_channel", "source_z", "source_y"),
     *("place_batch", "place_channel", "place_z", "place_y", "place_x", "place_first"),
@@ -52,8 +48,8 @@ NAMES = [
 class TapSum:
     """Writes the kernel of one structure."""
 
-    def __init__(self, structure: Structure, finish: Finish | None = None) -> None:
-        self.structure, self.finish = structure, finish
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
         self.code = WindowCode(NAMES, structure.element, structure.lanes)
         self.element, self.type = self.code.element, self.code.type
 
@@ -114,16 +110,14 @@ class TapSum:
         step = code.integer(1) if s.together else code.word("place_x")
         with code.loop(first, last) as result:
             channel = code.add(code.mul(group, code.word("results")), result)
-            plane = code.element_at(
-                code.word("place", "ptr"),
-                (sample, code.word("place_batch")),
-                (channel, code.word("place_channel")),
+            plane = code.add(
+                code.mul(sample, code.word("place_batch")), code.mul(channel, code.word("place_channel"))
             )
             bias = None
             if s.bias:
                 bias = code.load(code.at(code.word("bias", "ptr"), channel, self.element), self.element)
             with code.loop(code.integer(0), block.rows) as row:
-                start = code.add(code.word("place_first"), code.mul(block.z, code.word("place_z")))
+                start = code.add(code.add(plane, code.word("place_first")), code.mul(block.z, code.word("place_z")))
                 start = code.add(start, code.mul(code.add(block.y, row), code.word("place_y")))
                 start = code.add(start, code.product(block.x, step))
                 sums = self.sums_at(code.sub(result, first), code.mul(row, code.word("pitch")))
@@ -133,8 +127,8 @@ class TapSum:
                 ) -> None:
                     value = code.load(code.at(sums, place, self.element), vector(self.element, width))
                     where = code.add(start, code.product(place, step))
-                    value = self.finished(value, bias, width, sample, channel, where)
-                    code.store(value, code.at(plane, where, self.element))
+                    value = self.finished(value, bias, where, width)
+                    code.store(value, code.at(code.word("place", "ptr"), where, self.element))
 
                 if s.together:
                     code.sweep(code.integer(0), block.columns, at)
@@ -142,17 +136,15 @@ class TapSum:
                     with code.loop(code.integer(0), block.columns) as place:
                         at(place, 1)
 
-    def finished(
-        self, value: Val, bias: Val | None, width: int, sample: Val, channel: Val, where: Val
-    ) -> Val:
-        code = self.code
+    def finished(self, value: Val, bias: Val | None, where: Val, width: int) -> Val:
+        code, zero = self.code, self.code.const(0, value.type)
         if bias is not None:
             value = code.add(value, code.splat(bias, width))
         if self.structure.relu:  # not above zero, but NaN stays
-            zero = code.const(0, value.type)
             value = code.select(code.compare("ole", value, zero), zero, value)
-        if self.finish is not None:
-            value = self.finish(code, value, sample, channel, where, width)
+        if self.structure.gate:
+            gate = code.load(code.at(code.word("gate", "ptr"), where, self.element), value.type)
+            value = code.select(code.compare("ole", gate, zero), zero, value)
         return value
 
 

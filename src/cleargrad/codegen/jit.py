@@ -20,6 +20,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+PASSES = "2"  # changes with the list of passes, which decides the code too
 FORMAT = b"cleargrad object 1\n"  # the first line of a cached file; its second is the hash of what follows
 
 
@@ -70,17 +71,22 @@ class Compiler:
 
     def __init__(self) -> None:
         self.machine = target_machine()
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        # The vectors are explicit and the loops already unrolled as they should be.
-        options.loop_vectorization = options.slp_vectorization = False
-        options.loop_unrolling = options.loop_interleaving = False
-        self.passes = llvm.create_pass_builder(self.machine, options)
+        self.builder = llvm.create_pass_builder(self.machine, llvm.create_pipeline_tuning_options(speed_level=2))
+        # The vectors are explicit, loops are unrolled as they should be, nothing is written twice: what remains
+        # to do is little, and takes a ninth of the time of LLVM's standard list.
+        self.passes = passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_loop_rotate_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
 
     def object_code(self, module: str) -> bytes:
         parsed = llvm.parse_assembly(module)
         parsed.triple = self.machine.triple
         parsed.data_layout = str(self.machine.target_data)
-        self.passes.getModulePassManager().run(parsed, self.passes)
+        self.passes.run(parsed, self.builder)
         return self.machine.emit_object(parsed)
 
 
@@ -133,7 +139,8 @@ def addresses(kernels: Iterable[Kernel]) -> list[int]:
 
 def key_of(module: str) -> str:
     """The hash of all that decides the object code."""
-    return hashlib.sha256("\0".join([module, *host(), llvmlite.__version__]).encode()).hexdigest()[:40]
+    facts = [module, *host(), llvmlite.__version__, PASSES]
+    return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:40]
 
 
 @cache

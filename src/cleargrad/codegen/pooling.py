@@ -22,7 +22,18 @@ from cleargrad.codegen.gemm import ELEMENTS, Step, Steps
 from cleargrad.codegen.jit import Kernel, lanes
 from cleargrad.codegen.llvm_text import SIZES, Val, vector
 from cleargrad.codegen.packing import PARAMETERS
-from cleargrad.codegen.windows import TABLES, WORDS, Axis, Block, Layout, WindowCode, known_step, with_tables
+from cleargrad.codegen.team import SCRATCH
+from cleargrad.codegen.windows import (
+    TABLES,
+    WORDS,
+    Axis,
+    Block,
+    Layout,
+    TooLarge,
+    WindowCode,
+    known_step,
+    with_tables,
+)
 
 CELLS = 8192  # outputs of a block, at most: what they read should stay in a near cache
 
@@ -221,6 +232,8 @@ def pool(
     element = ELEMENTS[np.dtype(kind).name]
     whole, planes = three(axes), prod(source[:2])
     layout = blocks(whole)
+    if layout.channel * SIZES[element] > SCRATCH - 4096:
+        raise TooLarge
     structure = Structure(
         element, max(lanes() * 4 // SIZES[element], 1), known_step(whole[2]), whole[2].spread == 1, what
     )
@@ -272,28 +285,38 @@ def kernel(structure: Structure) -> Kernel:
 # Back to where the maxima were -----------------------------------------------------------------------------
 
 
-def scatter(rows: int, count: int, length: int, kind: Any) -> Steps:
-    """place[r, indices[r, i]] += source[r, i], from zeros; an index outside sets the word "error"."""
-    words = [("source", 0), ("indices", 0), ("place", 0), ("error", 0), count, length]
-    return Steps([Step(scatter_kernel(ELEMENTS[np.dtype(kind).name]), words, rows)], 0)
+def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -> Steps:
+    """place[r, indices[r, i]] += source[r, i], from zeros; an index outside sets the operand "error".
+
+    With `gate`, entries stay zero where that operand is not above zero.
+    """
+    words = [("source", 0), ("indices", 0), ("place", 0), ("error", 0), ("gate", 0) if gate else 0, count, length]
+    return Steps([Step(scatter_kernel(ELEMENTS[np.dtype(kind).name], gate), words, rows)], 0)
 
 
 @cache
-def scatter_kernel(element: str) -> Kernel:
-    code = WindowCode(
-        ["source", "indices", "place", "error", "count", "length"], element, max(lanes() * 4 // SIZES[element], 1)
-    )
+def scatter_kernel(element: str, gate: bool) -> Kernel:
+    names = ["source", "indices", "place", "error", "gate", "count", "length"]
+    code = WindowCode(names, element, max(lanes() * 4 // SIZES[element], 1))
     zero, count, length = code.integer(0), code.word("count"), code.word("length")
+    none = code.const(0, element)
     with code.loop(PARAMETERS[1], PARAMETERS[2]) as row:
         source = code.element_at(code.word("source", "ptr"), (row, count))
         indices = code.at(code.word("indices", "ptr"), code.mul(row, count), "i64")
         place = code.element_at(code.word("place", "ptr"), (row, length))
-        code.sweep(zero, length, lambda at, width: code.store(code.const(0, vector(element, width)), code.at(place, at, element)))
+
+        def clear(at: Val, width: int, place: Val = place) -> None:
+            code.store(code.const(0, vector(element, width)), code.at(place, at, element))
+
+        code.sweep(zero, length, clear)
         with code.loop(zero, count) as number:
             index = code.load(code.at(indices, number, "i64"), "i64")
             value = code.load(code.at(source, number, element), element)
             inside = code.compare("ult", index, length)
             with code.when(inside):
+                if gate:
+                    own = code.element_at(code.word("gate", "ptr"), (row, length), (index, code.integer(1)))
+                    value = code.select(code.compare("ole", code.load(own, element), none), none, value)
                 target = code.at(place, index, element)
                 code.store(code.add(code.load(target, element), value), target)
             with code.when(code.binary("xor", inside, Val("true", "i1"))):

@@ -19,6 +19,10 @@ from cleargrad.codegen.llvm_text import Val, vector
 from cleargrad.codegen.packing import PARAMETERS, ProductCode
 
 
+class TooLarge(Exception):
+    """A window that reads more than a thread's memory holds; such cases are left to NumPy."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """One dimension: `count` outputs t, written at first + t · spread, which read at t · step + shift - before."""

@@ -37,7 +37,13 @@ def compile(
     """
     check(mode, options, backend)
     if model is None:
-        given = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
+        given = {
+            "fullgraph": fullgraph,
+            "dynamic": dynamic,
+            "backend": backend,
+            "mode": mode,
+            "options": options,
+        }
         return lambda function: compile(function, disable=disable, **given)  # type: ignore[arg-type]
     from cleargrad.compile.capture import Compiled
     from cleargrad.compile.module import OptimizedModule
@@ -64,7 +70,9 @@ def check(mode: str | None, options: Any, backend: Any) -> None:
         rule = "Either mode or options can be specified, but both can't be specified at the same time."
         raise error(RuntimeError, "compile", rule)
     if mode is not None and mode not in MODES:
-        raise error(RuntimeError, "compile", f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+        raise error(
+            RuntimeError, "compile", f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}"
+        )
     if isinstance(backend, str) and backend not in BACKENDS:
         rule = f"Invalid backend: {backend!r}, see `torch.compiler.list_backends()` for available backends."
         raise error(RuntimeError, "compile", rule, fix=f"use one of {', '.join(BACKENDS)}")

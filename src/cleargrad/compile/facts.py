@@ -35,6 +35,7 @@ HOOKS = (
 )
 LIBRARIES = (PACKAGE, sysconfig.get_paths()["stdlib"], np.__path__[0], "<frozen")
 MISSING = object()
+MODULE_CALLS = (Module.__call__.__code__, Module._call_impl.__code__)
 
 
 class Same:
@@ -102,6 +103,14 @@ def optimizer_facts(optimizer: Optimizer) -> tuple:
         for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
     )
     return Same(optimizer.state), groups, state, hooks
+
+
+def scaler_facts(scaler: Any) -> tuple:
+    """The rules of a GradScaler, its tensors, and how far it is with each optimizer."""
+    states = scaler._per_optimizer_states.items()
+    stages = tuple((key, state["stage"]) for key, state in states if state["stage"].value)
+    rules = (scaler._growth_factor, scaler._backoff_factor, scaler._growth_interval)
+    return rules, Same(scaler._scale), Same(scaler._growth_tracker), stages
 
 
 class OptionCheck:
@@ -179,7 +188,7 @@ class Names:
         if event != "call" or self.tracer.reason is not None:
             return
         code = frame.f_code
-        if code is Module.__call__.__code__:
+        if code in MODULE_CALLS:
             self.watch_module(frame.f_locals["self"])
         elif not is_library(code.co_filename):
             self.read(code, frame)

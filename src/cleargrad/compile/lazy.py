@@ -24,6 +24,17 @@ MEDIUM = {"div", "sqrt", "rsqrt", "reciprocal", "fmod", "remainder", "floor_divi
 CHEAP = 4  # at most this much work is repeated rather than stored
 
 
+_kinds: dict[np.dtype, str] = {}
+
+
+def kind_of(dtype: np.dtype) -> str:
+    """The name of a dtype; NumPy works it out anew every time."""
+    name = _kinds.get(dtype)
+    if name is None:
+        name = _kinds[dtype] = dtype.name
+    return name
+
+
 @dataclass(eq=False)
 class Buffer:
     """Memory for one value: where it comes from is `role`, its place is found by the plan."""

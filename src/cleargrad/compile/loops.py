@@ -23,7 +23,7 @@ from cleargrad.codegen.llvm_reading import convert, read
 from cleargrad.codegen.llvm_text import Code, Val, element_of, vector, width_of
 from cleargrad.codegen.team import SCRATCH
 from cleargrad.compile.fuse import Member, Nest, Ref
-from cleargrad.compile.lazy import Lazy, Load, Map, Number
+from cleargrad.compile.lazy import Lazy, Load, Map, Number, kind_of
 
 PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]
 CHUNK = 2048  # elements of a flat loop that are one unit of work
@@ -104,13 +104,13 @@ def structure(nest: Nest) -> Arguments:
                     words.append(stride)
             for _, stride, extent in load.index:
                 words.extend((stride, extent))
-            tokens.append(f"L{len(loads)}:{load.dtype.name}:{classes}:{places}")
+            tokens.append(f"L{len(loads)}:{kind_of(load.dtype)}:{classes}:{places}")
             names[id(load)] = f"L{len(loads)}"
         return names[id(load)]
 
     def visit(lazy: Lazy) -> str:
         if isinstance(lazy, Number):
-            return f"{lazy.value!r}:{lazy.dtype.name}"
+            return f"{lazy.value!r}:{kind_of(lazy.dtype)}"
         if id(lazy) in names:
             return names[id(lazy)]
         if isinstance(lazy, Load):
@@ -119,14 +119,16 @@ def structure(nest: Nest) -> Arguments:
             return f"R{nest.members.index(lazy.member)}"
         operands = ",".join(visit(x) for x in lazy.operands)
         names[id(lazy)] = f"M{len(names)}"
-        tokens.append(f"{names[id(lazy)]}={lazy.tree!r}({operands}){lazy.working.name}>{lazy.dtype.name}")
+        tokens.append(
+            f"{names[id(lazy)]}={lazy.tree!r}({operands}){kind_of(lazy.working)}>{kind_of(lazy.dtype)}"
+        )
         return names[id(lazy)]
 
     for member in nest.members:
         formula = visit(member.formula)
         rule = member.reduce
-        text = f"{rule.combine!r},{rule.start},{rule.working.name}" if rule is not None else "store"
-        place = load_name(member.place) if member.kept else member.place.dtype.name
+        text = f"{rule.combine!r},{rule.start},{kind_of(rule.working)}" if rule is not None else "store"
+        place = load_name(member.place) if member.kept else kind_of(member.place.dtype)
         tokens.append(f"{text}:{formula}->{place}:{is_row(nest, member.place)}")
     if any(load.index for load in loads):
         words.append(("error", None))
@@ -345,7 +347,7 @@ class Emitter:
                 if member.kept:
                     self.put(member.place, value, width)
             else:
-                kind = member.reduce.working.name
+                kind = kind_of(member.reduce.working)
                 value = self.spread(convert(code, value, dtype_of(member.formula), kind), width)
                 slot = slots[id(member)]
                 before = code.get(slot, value.type)
@@ -354,7 +356,7 @@ class Emitter:
 
     def accumulator(self, member: Member, width: int) -> Val:
         kind = member.reduce.working
-        type = vector(register(kind.name), width)
+        type = vector(register(kind_of(kind)), width)
         start = member.reduce.start
         if start is None:
             start = STARTS[member.reduce.combine.primitive](kind)
@@ -363,7 +365,7 @@ class Emitter:
     def finish(self, member: Member, wide: list[Val], thin: Val | None) -> None:
         """Joins the lanes of a reduction; the result holds for the row."""
         code, rule = self.code, member.reduce
-        kind, tree = rule.working.name, rule.combine
+        kind, tree = kind_of(rule.working), rule.combine
         type = vector(register(kind), self.width)
         parts = [code.get(slot, type) for slot in wide]
         while len(parts) > 1:
@@ -371,7 +373,7 @@ class Emitter:
         total = self.across(parts[0], tree, kind)
         if thin is not None:
             total = read(code, tree, [total, code.get(thin, register(kind))], kind)
-        total = convert(code, total, kind, member.place.dtype.name)
+        total = convert(code, total, kind, kind_of(member.place.dtype))
         self.outside[id(member)] = total
         if member.kept:
             self.put(member.place, total, 1)
@@ -416,7 +418,7 @@ class Emitter:
     def scalar(self, lazy: Lazy) -> Val:
         """A formula that holds for the row."""
         if isinstance(lazy, Number):
-            return self.code.const(lazy.value, register(lazy.dtype.name))
+            return self.code.const(lazy.value, register(kind_of(lazy.dtype)))
         if isinstance(lazy, Ref):
             member = lazy.member  # one that fills rows with what is the same all along is not in `outside`
             return self.outside[id(member)] if id(member) in self.outside else self.scalar(member.formula)
@@ -450,7 +452,7 @@ class Emitter:
             return self.load(lazy, width)
         if id(lazy) not in self.kept_in_scratch:
             return self.map(lazy, width)
-        code, kind = self.code, lazy.dtype.name
+        code, kind = self.code, kind_of(lazy.dtype)
         slot = self.kept_in_scratch[id(lazy)]
         if id(lazy) in self.spilled:
             return from_memory(code, code.load(self.scratch(slot), vector(MEMORY[kind], width)), kind)
@@ -475,7 +477,7 @@ class Emitter:
         return code.at(block, code.mul(position, code.integer(8)), "i8")
 
     def map(self, lazy: Map, width: int) -> Val:
-        code, kind = self.code, lazy.working.name
+        code, kind = self.code, kind_of(lazy.working)
         operands = []
         for position, operand in enumerate(lazy.operands):
             wanted = "bool" if position in conditions(lazy.tree) else kind
@@ -486,7 +488,7 @@ class Emitter:
         widest = max((width_of(x.type) for x in operands), default=1)
         value = read(code, lazy.tree, [self.spread(x, widest) for x in operands], kind)
         produced = "bool" if element_of(value.type) == "i1" else kind
-        return convert(code, value, produced, lazy.dtype.name)
+        return convert(code, value, produced, kind_of(lazy.dtype))
 
     def spread(self, value: Val, width: int) -> Val:
         return self.code.splat(value, width) if width_of(value.type) == 1 else value
@@ -505,16 +507,16 @@ class Emitter:
                 step = code.mul(index, stride)
                 offset = step if offset is None else code.add(offset, step)
         if offset is not None:
-            pointer = code.at(pointer, offset, MEMORY[load.dtype.name])
+            pointer = code.at(pointer, offset, MEMORY[kind_of(load.dtype)])
         inner = strides[len(self.nest.space) - 1] if self.col_index and strides else None
         return pointer, inner
 
     def load(self, load: Load, width: int) -> Val:
-        code, memory = self.code, MEMORY[load.dtype.name]
+        code, memory = self.code, MEMORY[kind_of(load.dtype)]
         pointer, inner = self.address(load)
         lanes_of_index: list[list[Val]] = []
         for number, (place, *_) in enumerate(load.index):
-            value = convert(code, self.value(place, width), place.dtype.name, "int64")
+            value = convert(code, self.value(place, width), kind_of(place.dtype), "int64")
             checked = self.checked(value, *self.index_words(load, number))
             if width_of(checked.type) == 1:
                 pointer = code.at(pointer, checked, memory)
@@ -524,13 +526,13 @@ class Emitter:
             column = self.col_index[-1]
             if inner.name == "1" and not lanes_of_index:
                 pointer = code.at(pointer, column, memory)
-                return from_memory(code, code.load(pointer, vector(memory, width)), load.dtype.name)
+                return from_memory(code, code.load(pointer, vector(memory, width)), kind_of(load.dtype))
             pointer = code.at(pointer, code.mul(column, inner), memory)
             if width > 1:
                 steps = [code.mul(code.integer(lane), inner) for lane in range(width)]
                 lanes_of_index.append(steps)
         if not lanes_of_index:
-            return from_memory(code, code.load(pointer, memory), load.dtype.name)
+            return from_memory(code, code.load(pointer, memory), kind_of(load.dtype))
         type = vector(memory, width)
         gathered = Val("poison", type)
         for lane in range(width):
@@ -539,7 +541,7 @@ class Emitter:
                 where = code.at(where, offsets[lane], memory)
             element = code.load(where, memory)
             gathered = code.now(type, f"insertelement {gathered}, {element}, i32 {lane}")
-        return from_memory(code, gathered, load.dtype.name)
+        return from_memory(code, gathered, kind_of(load.dtype))
 
     def checked(self, index: Val, stride: Val, extent: Val) -> Val:
         """An index times its stride; one that is out of range sets the program's error word and reads place 0."""
@@ -557,7 +559,7 @@ class Emitter:
         return code.mul(code.select(bad, zero, index), self.spread(stride, width))
 
     def put(self, place: Load, value: Val, width: int) -> None:
-        code, kind = self.code, place.dtype.name
+        code, kind = self.code, kind_of(place.dtype)
         value = to_memory(code, value, kind)
         pointer, inner = self.address(place)
         if inner is None or not self.col_index:
@@ -625,20 +627,20 @@ class Emitter:
         for member in nest.members:
             for bank in range(count):
                 column = code.add(first, code.integer(bank * width))
-                kind = member.reduce.working.name
+                kind = kind_of(member.reduce.working)
                 value = code.get(slots[id(member)][bank], vector(register(kind), width))
-                value = convert(code, value, kind, member.place.dtype.name)
+                value = convert(code, value, kind, kind_of(member.place.dtype))
                 self.put_column(member.place, outer, column, value)
 
     def put_column(self, place: Load, outer: list[Val], column: Val, value: Val) -> None:
-        code, memory = self.code, MEMORY[place.dtype.name]
+        code, memory = self.code, MEMORY[kind_of(place.dtype)]
         pointer = self.word(self.arguments.slots[id(place)], "ptr")
         slot = self.arguments.slots[id(place)] + 1
         for axis, index in enumerate(outer):
             if place.strides[axis] != 0:
                 pointer = code.at(pointer, code.mul(index, self.word(slot)), memory)
                 slot += 1
-        code.store(to_memory(code, value, place.dtype.name), code.at(pointer, column, memory))
+        code.store(to_memory(code, value, kind_of(place.dtype)), code.at(pointer, column, memory))
 
 
 @cache
@@ -667,7 +669,7 @@ def to_memory(code: Code, value: Val, kind: str) -> Val:
 
 
 def dtype_of(lazy: Lazy) -> str:
-    return lazy.dtype.name
+    return kind_of(lazy.dtype)
 
 
 def lane_list(first: int, count: int) -> str:

@@ -19,7 +19,7 @@ from cleargrad.codegen.llvm_text import Code, Val, element_of
 from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
 from cleargrad.compile import memory, scatter
 from cleargrad.compile.fuse import Fuser, Nest
-from cleargrad.compile.lazy import Buffer, Load, Number
+from cleargrad.compile.lazy import Buffer, Load, Number, kind_of
 from cleargrad.compile.loops import MEMORY, Emitter, structure, units
 from cleargrad.compile.passes import prepared
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
@@ -122,7 +122,7 @@ class Program:
                 ("error", None), count, columns, entry.place.shape[0],
             ]  # fmt: skip
             alone = count * columns < SMALL
-            kernel = scatter.kernel(MEMORY[entry.place.dtype.name])
+            kernel = scatter.kernel(MEMORY[kind_of(entry.place.dtype)])
             return [Launch(kernel, words, scatter.units(columns), alone, reads, writes)]
         if isinstance(entry, Product):
             return self.product(entry, reads, writes)
@@ -342,7 +342,9 @@ class Touched:
 
     def conflicts(self, reads: list[Buffer], writes: list[Buffer]) -> bool:
         """Whether a kernel must wait for those before it; if so, they count as finished."""
-        read, written = ([self.range_of(buffer) for buffer in some] for some in (reads, writes))
+        read, written = (
+            [self.range_of(buffer) for buffer in dict.fromkeys(some)] for some in (reads, writes)
+        )
         waits = any(meets(a, b) for a in self.written for b in (*read, *written))
         waits = waits or any(meets(a, b) for a in self.read for b in written)
         if waits:

@@ -17,7 +17,7 @@ import numpy as np
 
 from cleargrad.codegen.expr import Expr, identity, trace
 from cleargrad.codegen.llvm_reading import readable
-from cleargrad.compile.lazy import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous
+from cleargrad.compile.lazy import Buffer, CHEAP, Formulas, Lazy, Load, Number, contiguous, kind_of
 from cleargrad.core.dtype import NARROW
 from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
@@ -212,7 +212,7 @@ class Builder:
     def constant(self, array: np.ndarray) -> Lazy:
         """A number, where all elements are the same one; else memory."""
         first = array.reshape(-1)[:1]
-        if array.size and array.dtype.name in KINDS and array.tobytes() == first.tobytes() * array.size:
+        if array.size and kind_of(array.dtype) in KINDS and array.tobytes() == first.tobytes() * array.size:
             return Number(
                 first.astype(F32)[0].item() if array.dtype in NARROW else first[0].item(), array.dtype
             )
@@ -225,7 +225,7 @@ class Builder:
 
     def read(self, call: Call) -> None:
         lower = call.op.lower
-        kinds = {x.spec.dtype.numpy.name for x in (*call.operands, *call.results) if isinstance(x, Value)}
+        kinds = {kind_of(x.spec.dtype.numpy) for x in (*call.operands, *call.results) if isinstance(x, Value)}
         if not kinds <= KINDS:
             self.host(call)
         elif isinstance(lower, Expr):
@@ -250,7 +250,7 @@ class Builder:
         ):  # the ops that choose by a mask have no such rule: they compute in their result's dtype
             compute, final = types(tuple(dummy(x) if isinstance(x, Value) else x for x in call.operands))
         working = F32 if compute.numpy in NARROW else compute.numpy
-        if not readable(call.op.lower, working.name):
+        if not readable(call.op.lower, kind_of(working)):
             self.host(call)
             return
         self.define(result, call.op.lower, call.operands, working, final.numpy)
@@ -282,7 +282,7 @@ class Builder:
         ((value,), (result,)) = call.operands, call.results
         lower, shape, final = call.op.lower, value.spec.shape, result.spec.dtype.numpy
         working = F32 if final in NARROW else final
-        if not readable(lower.combine, working.name) or (lower.start is None and 0 in shape):
+        if not readable(lower.combine, kind_of(working)) or (lower.start is None and 0 in shape):
             self.host(call)
             return
         dims = tuple(sorted(axis % max(len(shape), 1) for axis in call.attrs["dim"])) if shape else ()
@@ -363,7 +363,7 @@ class Builder:
 
     def own_copy(self, value: Value) -> Buffer:
         form = self.forms[value.index]
-        if not isinstance(form, Number) and form.dtype.name not in KINDS:
+        if not isinstance(form, Number) and kind_of(form.dtype) not in KINDS:
             return self.copied(value)
         if not isinstance(form, Number):
             form = self.formulas.map(IDENTITY, (form,), working_of(form.dtype), form.dtype, value.spec.shape)
@@ -383,7 +383,7 @@ class Builder:
 
     def product(self, call: Call) -> None:
         (result,) = call.results
-        if result.spec.dtype.numpy.name not in ("float32", "float64"):
+        if kind_of(result.spec.dtype.numpy) not in ("float32", "float64"):
             self.host(call)
             return
         left, right = map(self.matrix, call.operands)
@@ -490,7 +490,7 @@ class Builder:
         around = places[0].spec.shape
         simple = len(places) == 1 and call.attrs["accumulate"] and call.attrs["dims"] == (0,)
         alike = rows.spec.shape == around + shape[1:] and rows.spec.dtype.numpy == dtype
-        if not simple or not alike or dtype.name not in ("float32", "float64") or 0 in shape:
+        if not simple or not alike or kind_of(dtype) not in ("float32", "float64") or 0 in shape:
             self.host(call)
             return
         if places[0].spec.dtype.numpy != np.int64:

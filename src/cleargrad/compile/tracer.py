@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import geometry
-from cleargrad.compile.facts import OptionCheck, optimizer_facts
+from cleargrad.compile.facts import OptionCheck, optimizer_facts, scaler_facts
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, cell_of, wrap
@@ -221,6 +221,12 @@ class Tracer(Recorder):
         if id(optimizer) not in self.watched:
             self.watch(optimizer, optimizer_facts)
             self.checks.append(OptionCheck(optimizer).holds)
+
+    def note_scaler(self, scaler: Any) -> None:
+        if id(scaler) not in self.watched:
+            self.watch(scaler, scaler_facts)
+            before = scaler_facts(scaler)
+            self.checks.append(lambda: scaler_facts(scaler) == before)
 
     def effect(self, put: Callable[[Tensor], None], tensor: Tensor) -> None:
         """After every run, `put` gets a tensor with this value."""

@@ -126,9 +126,18 @@ class Hooked:
 
 
 def call_with_hooks(module: Any, args: tuple, kwargs: dict) -> Any:
-    """Forward with all hooks around it; those marked `always_call` run even when something fails."""
+    """The call of a module that has hooks, or has had some, or was compiled in place."""
+    compiled = module.__dict__.get("_compiled_call_impl")
+    if compiled is not None:
+        return compiled(*args, **kwargs)
     if not has_hooks(module):
         module.__dict__.pop("_hooked", None)
+    return call_uncompiled(module, args, kwargs)
+
+
+def call_uncompiled(module: Any, args: tuple, kwargs: dict) -> Any:
+    """Forward with all hooks around it; those marked `always_call` run even when something fails."""
+    if not has_hooks(module):
         return module.forward(*args, **kwargs)
     called: set[int] = set()
     state = [args, kwargs, None]

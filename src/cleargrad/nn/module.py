@@ -17,7 +17,7 @@ from cleargrad.core.mode import structure
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.nn import hooks
-from cleargrad.nn.hooks import Hooked, call_with_hooks
+from cleargrad.nn.hooks import Hooked, call_uncompiled, call_with_hooks
 from cleargrad.nn.parameter import Buffer, Parameter, is_lazy
 from cleargrad.nn.state import Stateful
 
@@ -485,9 +485,15 @@ class Module(Hooked, Stateful):
         import importlib
 
         compiler = importlib.import_module("cleargrad.compile")
-        self._hooked = False
-        self.__dict__["_compiled_call_impl"] = compiler.compile(self.__call__, *args, **kwargs)
+        self.__dict__["_compiled_call_impl"] = compiler.compile(self._call_impl, *args, **kwargs)
         self._hooked = True
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        """The call as it is without compilation."""
+        return call_uncompiled(self, args, kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_compiled_call_impl"}
 
     # Text --------------------------------------------------------------------------------------------------
 

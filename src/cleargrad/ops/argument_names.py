@@ -87,7 +87,9 @@ def scales_by_name(name: str, args: tuple) -> tuple[tuple, dict[str, Any]] | Non
     if not isinstance(args[0], Tensor):
         args = (args[1], args[0], *args[2:])
     scales = args[1 : 1 + extra]
-    if not all(isinstance(scale, Number) or (isinstance(scale, Tensor) and scale.ndim == 0) for scale in scales):
+    if not all(
+        isinstance(scale, Number) or (isinstance(scale, Tensor) and scale.ndim == 0) for scale in scales
+    ):
         return None
     return (args[0], *args[1 + extra :]), dict(zip(names, scales, strict=False))
 

@@ -2,7 +2,7 @@
 
 Three ops are each other's adjoints, so that gradients of any order stay among them: `convolve` (x, w), its
 adjoint in x (a transposed convolution) and its adjoint in w. Shapes are x (N, C, *S), w (O, C/groups, *K) and
-the result (N, O, *T). Kernels are in backend/cpu/convolution.py. Read next: ops/pooling.py.
+the result (N, O, *T). Kernels are in backend/cpu/native.py. Read next: ops/pooling.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.backend.cpu import convolution as kernels
+from cleargrad.backend.cpu import native
 from cleargrad.core.shape import Spec, as_index
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
@@ -173,15 +174,15 @@ def convolve_weight_spec(
 
 
 def run_convolve(x, w, bias, *, stride, padding, dilation, groups) -> np.ndarray:
-    return kernels.convolve(x, w, stride, padding, dilation, groups, bias)
+    return native.convolve(x, w, stride, padding, dilation, groups, bias)
 
 
 def run_convolve_input(g, w, bias, *, size, stride, padding, dilation, groups) -> np.ndarray:
-    return kernels.convolve_input(g, w, size, stride, padding, dilation, groups, bias)
+    return native.convolve_input(g, w, size, stride, padding, dilation, groups, bias)
 
 
 def run_convolve_weight(g, x, *, kernel, stride, padding, dilation, groups) -> np.ndarray:
-    return kernels.convolve_weight(g, x, kernel, stride, padding, dilation, groups)
+    return native.convolve_weight(g, x, kernel, stride, padding, dilation, groups)
 
 
 def sum_channels(g: Tensor) -> Tensor:

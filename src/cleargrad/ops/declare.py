@@ -22,6 +22,7 @@ import numpy as np
 
 from cleargrad.codegen import expr, numpy_reading
 from cleargrad.codegen.expr import parameters
+from cleargrad.codegen.native import quickened, quickened_op
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import mode
@@ -78,7 +79,7 @@ def elementwise(
     tree, names = expr.trace(formula)
     kernel = numpy_reading.read(tree, len(names))
     # One primitive rounds once by itself; a longer formula over narrow floats runs in float32.
-    spec, run = _elementwise_rules(name, names, kernel, result, accepts, check)
+    spec, run = _elementwise_rules(name, names, quickened(kernel, tree), result, accepts, check)
     the_op = register(
         Op(name, spec, run, vjp, tree, samples, names, (), node=node_class(node or name)),
     )
@@ -288,14 +289,18 @@ def fused(
     without_grad: tuple[int, ...] = (),
     spec_first: bool = True,
     rounds: bool = True,
+    native: bool = False,
 ) -> Callable:
     """An op made of others, `parts`, for which a faster kernel and a gradient of its own are stated as well.
 
     A recorder sees the parts, so the compiler can look inside; eager calls run the kernel. That both agree is
     one column of the op matrix (replay = eager). `parts` takes the operands and attributes of `run`, as
     tensors; it need not think of narrow floats, which reach it as float32 when any of the parts `rounds`.
+    With `native`, eager calls on large arrays run the compiler's program of the parts.
     """
     tensors, attrs, variadic = parameters(run)
+    if native:
+        run = quickened_op(run, lambda: the_op)
     the_op = register(
         Op(name, spec, run, vjp, PARTS, samples, tensors, attrs, variadic, outputs,
            node=node_class(node or name), parts=in_float32(parts) if rounds else parts,

@@ -168,6 +168,7 @@ rows_gradient = fused(
     samples=rows_gradient_samples,
     outputs=3,
     spec_first=False,
+    native=True,
 )
 
 
@@ -218,6 +219,7 @@ layer_norm_op = fused(
     outputs=3,
     without_grad=(1, 2),
     spec_first=False,
+    native=True,
 )
 rms_norm_op = fused(
     "rms_norm",
@@ -229,6 +231,7 @@ rms_norm_op = fused(
     outputs=3,
     without_grad=(1, 2),
     spec_first=False,
+    native=True,
 )
 
 

@@ -3,7 +3,7 @@
 Maxima come with the plane index of each winner; their gradient puts g back at these places (`scatter_plane`),
 whose adjoint reads there (`gather_plane`), so gradients of any order stay among the two. Means are linear and
 come in pairs with their adjoints. Ops take (N, C, *S); the public functions also take one sample without N.
-Kernels are in backend/cpu/pooling.py. Read next: ops/adaptive_pooling.py.
+Kernels are in backend/cpu/native.py and pooling.py. Read next: ops/adaptive_pooling.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of
+from cleargrad.backend.cpu import native
 from cleargrad.backend.cpu import pooling as kernels
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
@@ -107,7 +108,7 @@ scatter_plane = fused(
     "scatter_plane",
     scatter_plane_parts,
     spec=planes_spec,
-    run=lambda x, indices, *, size: kernels.scatter_plane(x, indices, size),
+    run=lambda x, indices, *, size: native.scatter_plane(x, indices, size),
     vjp=(lambda g, indices: gather_plane(g, indices), None),
     samples=lambda: iter([Sample(real(2, 2, 4), whole(2, 2, 4, high=9), size=(3, 3))]),
 )
@@ -228,11 +229,11 @@ def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
 
 
 def run_max_pool(x, *, kernel, stride, padding, dilation, ceil_mode) -> tuple[np.ndarray, np.ndarray]:
-    return kernels.max_pool(x, kernel, stride, padding, dilation, ceil_mode)
+    return native.max_pool(x, kernel, stride, padding, dilation, ceil_mode)
 
 
 def run_max_values(x, *, kernel, stride, padding, dilation, ceil_mode) -> np.ndarray:
-    return kernels.max_values(x, kernel, stride, padding, dilation, ceil_mode)
+    return native.max_values(x, kernel, stride, padding, dilation, ceil_mode)
 
 
 def plane(spatial: int, *lead: int) -> np.ndarray:
@@ -273,11 +274,11 @@ def window_samples(spatial: int, dilation: bool) -> Callable[[], Iterator[Sample
 
 
 def run_avg(x, *, kernel, stride, padding, ceil_mode, count_include_pad, divisor) -> np.ndarray:
-    return kernels.avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
+    return native.avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
 
 
 def run_avg_adjoint(g, *, size, kernel, stride, padding, ceil_mode, count_include_pad, divisor) -> np.ndarray:
-    return kernels.avg_pool_adjoint(g, size, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
+    return native.avg_pool_adjoint(g, size, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
 
 
 def avg_samples(spatial: int) -> Callable[[], Iterator[Sample]]:

@@ -128,6 +128,10 @@ class Recorder:
     def note_optimizer(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
 
+    def note_scaler(self, scaler: Any) -> None:
+        """A GradScaler is used: without values its decisions cannot be made."""
+        self.refuse("GradScaler")
+
     def adopt(self, array: np.ndarray) -> None:
         """A tensor was made on memory of the user's own."""
 

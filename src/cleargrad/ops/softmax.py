@@ -138,6 +138,7 @@ softmax_backward = fused(
     ),
     samples=adjoint_samples,
     spec_first=False,
+    native=True,
 )
 log_softmax_backward = fused(
     "log_softmax_backward",
@@ -150,6 +151,7 @@ log_softmax_backward = fused(
     ),
     samples=adjoint_samples,
     spec_first=False,
+    native=True,
 )
 softmax_op = fused(
     "softmax",
@@ -158,6 +160,7 @@ softmax_op = fused(
     run=lambda x, *, dim: softmax_kernel(x, dim=dim),
     vjp=lambda g, out, *, dim: softmax_backward(g, out, dim=dim),
     samples=softmax_samples,
+    native=True,
 )
 log_softmax_op = fused(
     "log_softmax",
@@ -166,6 +169,7 @@ log_softmax_op = fused(
     run=lambda x, *, dim: log_softmax_kernel(x, dim=dim),
     vjp=lambda g, out, *, dim: log_softmax_backward(g, out, dim=dim),
     samples=softmax_samples,
+    native=True,
 )
 
 

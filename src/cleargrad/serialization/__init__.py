@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle  # noqa: F401  programs say torch.serialization.pickle
 import sys
 from collections.abc import Iterator
 from typing import Any

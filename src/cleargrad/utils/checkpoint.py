@@ -203,6 +203,13 @@ class CheckpointFunction(Function):
         return None, None, *[x.grad if isinstance(x, Tensor) else None for x in inputs]
 
 
+def recorded(function: Callable, args: tuple, kwargs: dict, use_reentrant: bool) -> Any:
+    """A program decides by itself what it keeps: recorded, the function is called as it is."""
+    wanted = any(isinstance(x, Tensor) and x.requires_grad for x in args)
+    with contextlib.nullcontext() if wanted or not use_reentrant else no_grad():
+        return function(*args, **kwargs)
+
+
 # The functions ---------------------------------------------------------------------------------------------
 
 
@@ -235,6 +242,8 @@ def checkpoint(
         "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception.",
     )
     preserve = kwargs.pop("preserve_rng_state", True)
+    if mode.recorder is not None:
+        return recorded(function, args, kwargs, use_reentrant)
     if not use_reentrant:
         return checkpoint_by_hooks(lambda: function(*args, **kwargs), preserve, context_fn, determinism_check)
     if kwargs:

@@ -68,7 +68,7 @@ def avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_o
     total = widen(x)
     for axis, settings in enumerate(zip(size, kernel, stride, padding), start=2):
         total = _sum_windows(total, axis, *settings)
-    total = total / _divisor(x.shape[2:], size, kernel, stride, padding, count_include_pad, divisor_override)
+    total = total / divisor(x.shape[2:], size, kernel, stride, padding, count_include_pad, divisor_override)
     return total.astype(x.dtype, copy=False)
 
 
@@ -78,7 +78,7 @@ def avg_pool_adjoint(
     """The adjoint of `avg_pool`: every entry of g shared among the positions of its window."""
     del ceil_mode  # the size of g already tells
     counted = (kernel, stride, padding, count_include_pad, divisor_override)
-    share = widen(g) / _divisor(input_size, g.shape[2:], *counted)
+    share = widen(g) / divisor(input_size, g.shape[2:], *counted)
     for axis, settings in enumerate(zip(input_size, kernel, stride, padding), start=2):
         share = _sum_windows_adjoint(share, axis, *settings)
     return share.astype(g.dtype, copy=False)
@@ -306,18 +306,24 @@ def _sum_windows_adjoint(g, axis, n, kernel, stride, padding) -> np.ndarray:
     return total
 
 
-def _divisor(input_size, size, kernel, stride, padding, count_include_pad, divisor_override):
+def divisor(input_size, size, kernel, stride, padding, count_include_pad, divisor_override):
     """What each window sum is divided by: one number, or an array over the positions of the windows."""
     if divisor_override:
         return divisor_override
+    counts = window_counts(input_size, size, kernel, stride, padding, count_include_pad)
+    return math.prod(np.ix_(*(np.asarray(count) for count in counts))).astype(np.float32)
+
+
+def window_counts(input_size, size, kernel, stride, padding, count_include_pad) -> tuple[tuple[int, ...], ...]:
+    """For every axis, how many positions each window counts."""
     lengths = []
     for n, out, k, s, p in zip(input_size, size, kernel, stride, padding):
         start = np.arange(out) * s - p
         end = np.minimum(start + k, n + p)
-        lengths.append(end - start if count_include_pad else np.minimum(end, n) - np.maximum(start, 0))
-    count = math.prod(np.ix_(*lengths))
-    # a window wholly outside, which only an overhang can be, sums to zero
-    return np.maximum(count, 1).astype(np.float32)
+        length = end - start if count_include_pad else np.minimum(end, n) - np.maximum(start, 0)
+        # a window wholly outside, which only an overhang can be, sums to zero
+        lengths.append(tuple(np.maximum(length, 1).tolist()))
+    return tuple(lengths)
 
 
 def _adaptive_bounds(n, parts) -> tuple[np.ndarray, np.ndarray]:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 # Files imported when first asked for, and functions in them.
-LATER = ("fusion", "memory_format", "parametrizations", "parametrize", "rnn", "stateless")
+LATER = ("fusion", "memory_format", "parametrizations", "parametrize", "prune", "rnn", "stateless")
 FILE_OF = {
     "convert_conv2d_weight_memory_format": "memory_format",
     "convert_conv3d_weight_memory_format": "memory_format",

@@ -1,0 +1,91 @@
+"""Where eager ops ask for compiled kernels: large arrays go to machine code, small ones stay with NumPy.
+
+What a call runs depends on the op and on its operands' shapes and dtypes alone, never on how often or when it was
+made, so a program that is run again, or resumed, computes the same numbers. The kernels are the compiler's own
+(compile/eager.py). That module, and LLVM with it, is loaded by the first call that is large enough; `loader` is set by
+the package, since the compiler lies above the ops. Read next: compile/eager.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cleargrad.codegen.expr import Expr, Var
+
+LARGE = 16_384  # elements from which machine code is worth a look
+QUICK = frozenset(
+    """add sub mul div neg abs sqrt square reciprocal identity floor ceil trunc round
+    lt le gt ge eq ne logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit
+    bit_and bit_or bit_xor bit_not shift_left shift_right conj real imag angle gcd lcm ldexp nextafter""".split()
+)  # what NumPy does at the speed of memory, or what has no machine code
+
+loader: Callable[[], Any] | None = None  # gives the module compile/eager.py
+_loaded: list[Any] = []
+
+
+def kernels() -> Any | None:
+    """The compiler's kernels for eager ops; None where they cannot be had or are not wanted."""
+    if not _loaded:
+        _loaded.append(load())
+    return _loaded[0]
+
+
+def load() -> Any | None:
+    if loader is None:
+        return None
+    try:
+        return loader()
+    except (ImportError, OSError):  # a machine without LLVM
+        return None
+
+
+class without_kernels:
+    """NumPy alone computes meanwhile, in all threads; for tests and measurements."""
+
+    def __enter__(self) -> None:
+        kernels()
+        self.before, _loaded[0] = _loaded[0], None
+
+    def __exit__(self, *exception: object) -> None:
+        _loaded[0] = self.before
+
+
+# Formulas --------------------------------------------------------------------------------------------------
+
+
+def slow(tree: Any) -> bool:
+    """Whether NumPy takes more than one quick pass over memory for an expression."""
+    if not isinstance(tree, Expr) or isinstance(tree, Var):
+        return False
+    return tree.primitive not in QUICK or any(isinstance(arg, Expr) and not isinstance(arg, Var) for arg in tree.args)
+
+
+def quickened(kernel: Callable, tree: Any) -> Callable:
+    """A kernel of NumPy's, with machine code in its stead where arrays are large."""
+    if not slow(tree):
+        return kernel
+
+    def run(first: Any, *others: Any) -> Any:
+        if first.size < LARGE:
+            return kernel(first, *others)
+        found = kernels()
+        value = None if found is None else found.formula(tree, (first, *others))
+        return kernel(first, *others) if value is None else value
+
+    return run
+
+
+def quickened_op(kernel: Callable, get_op: Callable[[], Any]) -> Callable:
+    """The kernel of a fused op, with a program made of the op's parts in its stead where arrays are large."""
+
+    def run(first: Any, *others: Any, **attrs: Any) -> Any:
+        if first.size < LARGE:
+            return kernel(first, *others, **attrs)
+        found = kernels()
+        results = None if found is None else found.parts(get_op(), (first, *others), attrs)
+        return kernel(first, *others, **attrs) if results is None else results
+
+    return run

@@ -1,0 +1,202 @@
+"""Compiled kernels for eager calls: scalar formulas over large arrays, and programs of fused ops.
+
+A formula is compiled once for all lengths. A fused op is compiled for the shapes, strides and dtypes of its operands,
+from the ops it is made of; its kernels are shared by all shapes of the same structure, so only the first one costs a
+compilation. What the compiler cannot do well is refused, and NumPy goes on. Read next: compile/rules.py.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from array import array
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from cleargrad.codegen.expr import Expr
+from cleargrad.codegen.jit import addresses
+from cleargrad.codegen.llvm_reading import readable
+from cleargrad.codegen.team import team
+from cleargrad.compile.fuse import Member, Nest
+from cleargrad.compile.lazy import Buffer, Formulas, Load
+from cleargrad.compile.loops import CHUNK, Emitter, structure
+from cleargrad.compile.program import Program
+from cleargrad.core.mode import mode
+from cleargrad.core.tensor import wrap
+from cleargrad.ops.op import Op
+from cleargrad.ops.record import CaptureError, Recorder
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
+PROGRAMS = 256  # of fused ops that are kept
+MEMORY = 1 << 28  # bytes that those may hold between calls
+
+_lock = threading.RLock()
+
+
+# Formulas --------------------------------------------------------------------------------------------------
+
+
+class Formula:
+    """Machine code of a scalar expression over arrays of one layout; numbers are read from memory."""
+
+    def __init__(self, tree: Expr, kind: np.dtype, whole: tuple[bool, ...]) -> None:
+        formulas = Formulas()
+        length = ANY_LENGTH
+        loads = [
+            formulas.load(Buffer(k, (length,), kind, "input", (1,)), strides=(1,) if full else (0,))
+            for k, full in enumerate(whole)
+        ]
+        place = formulas.load(Buffer(len(whole), (length,), kind, "inside", (1,)))
+        nest = Nest((), (length,), [Member(place, formulas.map(tree, tuple(loads), kind, kind, (length,)))])
+        arguments = structure(nest)
+        self.kernel = addresses([Emitter(nest, arguments).kernel()])[0]
+        order: list[Load] = [*loads, place]
+        # For each word of the kernel's arguments: which address it is, or None for the length.
+        self.words = [
+            order.index(word[1]) if isinstance(word, tuple) else None for word in arguments.words
+        ]  # fmt: skip
+
+    def run(self, places: list[int], length: int) -> None:
+        words = array("q", [length if word is None else places[word] for word in self.words])
+        units = -(-length // CHUNK)
+        record = array("q", [self.kernel, words.buffer_info()[0], units, 0])
+        team().run(record.buffer_info()[0], 1, 2)
+
+
+_formulas: dict[tuple, Formula | None] = {}
+_trees: list[Expr] = []  # keeps their ids from being used again
+
+
+def formula(tree: Expr, operands: tuple) -> np.ndarray | None:
+    """The value of an expression; None unless all operands are floats of one layout, or numbers."""
+    first = operands[0]
+    kind, shape = first.dtype, first.shape
+    if not (kind is F32 or kind is F64):
+        return None
+    flags = first.flags
+    order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else None
+    if order is None or not flags.aligned:
+        return None
+    places, whole, kept = [], [], []
+    for x in operands:
+        full = isinstance(x, np.ndarray) and x.ndim > 0
+        if full:
+            alike = x.dtype is kind and x.shape == shape and x.flags.aligned
+            if not alike or not (x.flags.c_contiguous if order == "C" else x.flags.f_contiguous):
+                return None
+        else:
+            x = np.array(x, kind)
+            kept.append(x)
+        whole.append(full)
+        places.append(x.__array_interface__["data"][0])
+    key = (id(tree), kind, *whole)
+    try:
+        found = _formulas[key]
+    except KeyError:
+        found = made_formula(key, tree, kind, tuple(whole))
+    if found is None:
+        return None
+    out = np.empty(shape, kind, order)
+    places.append(out.__array_interface__["data"][0])
+    found.run(places, first.size)
+    return out
+
+
+def made_formula(key: tuple, tree: Expr, kind: np.dtype, whole: tuple[bool, ...]) -> Formula | None:
+    with _lock:
+        if key not in _formulas:
+            _trees.append(tree)
+            _formulas[key] = Formula(tree, kind, whole) if readable(tree, kind.name) else None
+        return _formulas[key]
+
+
+# Fused ops -------------------------------------------------------------------------------------------------
+
+
+class Parts:
+    """The program of a fused op for operands of one layout."""
+
+    def __init__(self, program: Program, several: bool) -> None:
+        self.program, self.several = program, several
+        self.lock = threading.Lock()  # arguments and memory are the program's own
+
+    def run(self, arrays: list[np.ndarray]) -> Any:
+        with self.lock:
+            results = self.program.run(arrays)
+        return results if self.several else results[0]
+
+
+_programs: OrderedDict[tuple, Parts | None] = OrderedDict()
+
+
+def parts(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any | None:
+    """The results of a fused op; None where its own kernel must do."""
+    layout: list[Any] = [op.name]
+    arrays = []
+    for x in operands:
+        if isinstance(x, np.ndarray):
+            if not x.flags.aligned:
+                return None
+            arrays.append(x)
+            layout.append((x.shape, x.strides, x.dtype))
+        else:
+            layout.append((type(x), x))
+    key = (*layout, *attrs.values())
+    try:
+        found = _programs[key]
+    except KeyError:
+        found = made_parts(key, op, operands, attrs)
+    except TypeError:  # an attribute that cannot be compared
+        return None
+    return None if found is None else found.run(arrays)
+
+
+def made_parts(key: tuple, op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
+    with _lock:
+        if key not in _programs:
+            _programs[key] = compiled(op, operands, attrs)
+            forget_oldest()
+        return _programs[key]
+
+
+def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
+    arrays = [x for x in operands if isinstance(x, np.ndarray)]
+    if any(x.dtype not in (F32, F64) and x.dtype.kind not in "biu" for x in arrays):
+        return None
+    before = mode.set(grad=False, autocast=None, observer=None, saved_hooks=None, inference=False)
+    try:
+        with Recorder() as recorder:
+            given = [recorder.input(wrap(x)) if isinstance(x, np.ndarray) else x for x in operands]
+            outs = op.parts(*given, **attrs)  # type: ignore[misc]
+            graph = recorder.finish(outs if isinstance(outs, (tuple, list)) else [outs])
+    except CaptureError:
+        return None
+    finally:
+        mode.set(**before)
+    graph.input_arrays = arrays  # whose strides may be stranger than a new array's
+    program = Program(graph)
+    graph.input_arrays = []
+    if not all(isinstance(segment, tuple) for segment in program.segments):
+        return None
+    return Parts(program, isinstance(outs, (tuple, list)))
+
+
+def forget_oldest() -> None:
+    """Keeps the number of programs, and the memory they hold, within bounds."""
+    held = sum(found.program.arena.nbytes for found in _programs.values() if found is not None)
+    while len(_programs) > PROGRAMS or (held > MEMORY and len(_programs) > 1):
+        _, found = _programs.popitem(last=False)
+        held -= 0 if found is None else found.program.arena.nbytes
+
+
+def forget_all() -> None:
+    """In a forked child: locks may be held by threads that it does not have."""
+    global _lock
+    _lock = threading.RLock()
+    _programs.clear()
+
+
+os.register_at_fork(after_in_child=forget_all)
