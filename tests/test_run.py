@@ -152,6 +152,74 @@ def test_modules_are_cleargrads_own(tmp_path: Path) -> None:
     assert served.returncode == 0, served.stderr
 
 
+def test_modules_that_libraries_only_mention(tmp_path: Path) -> None:
+    """What cleargrad has not can be imported and tested against where libraries do so; use is refused."""
+    script = write(
+        tmp_path,
+        "a.py",
+        """
+        import torch
+        from torch.distributed.tensor import DTensor
+        from torch.fx.graph_module import _copy_attr
+        from torch._higher_order_ops.associative_scan import associative_scan
+        from torch.onnx import symbolic_opset11
+        from torch.onnx.symbolic_helper import parse_args
+        from torch.jit.annotations import BroadcastingList2
+        from torch.utils.model_zoo import tqdm
+
+        assert not isinstance(torch.ones(1), DTensor) and not torch.distributed.is_available()
+
+        @parse_args("v", "v")
+        def symbolic(graph, node, target: torch.fx.node.Target, sizes: BroadcastingList2[int]):
+            return symbolic_opset11.unsqueeze(graph, node, 0)
+
+        torch.onnx.register_custom_op_symbolic("mine::op", symbolic, 11)
+        try:
+            torch.ops.load_library("operators.so")
+        except OSError as reason:
+            print(str(reason).splitlines()[0])
+        try:
+            torch.ops.torchvision.nms
+        except AttributeError as reason:
+            print(reason)
+        try:
+            DTensor(1)
+        except NotImplementedError as reason:
+            print(str(reason).splitlines()[0])
+        import torch.no_such.module
+        """,
+    )
+    served = start(script, folder=tmp_path)
+    assert served.stdout.splitlines() == [
+        "torch.ops.load_library: the file is compiled for PyTorch",
+        "cleargrad does not have the operator torch.ops.torchvision.nms.",
+        "torch.distributed.tensor.DTensor: cleargrad does not have the module torch.distributed.tensor",
+    ], served.stderr
+    assert "No module named 'torch.no_such'" in served.stderr
+
+
+def test_the_reader_of_safetensors(tmp_path: Path) -> None:
+    """The library opens the file by itself and asks for its bytes as a storage."""
+    script = write(
+        tmp_path,
+        "a.py",
+        """
+        import torch
+        from safetensors import safe_open
+        from safetensors.torch import load_file, save_file
+        state = {"a": torch.arange(6.0).view(2, 3), "b": torch.ones(2).bfloat16()}
+        state["c"] = torch.ones(2).to(torch.float8_e5m2)
+        save_file(state, "x.safetensors")
+        print({name: (value.dtype, value.tolist()) for name, value in sorted(load_file("x.safetensors").items())})
+        with safe_open("x.safetensors", framework="pt") as file:
+            print(file.get_slice("a")[:, 1:])
+        """,
+    )
+    served = start(script, folder=tmp_path)
+    torch = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert served.returncode == 0 and served.stdout == torch.stdout, served.stderr
+
+
 def test_processes_it_starts_are_served_too(tmp_path: Path) -> None:
     script = write(
         tmp_path,

@@ -9,6 +9,7 @@ from cleargrad.core.device import device as device
 from cleargrad.core.dtype import dtype as dtype
 from cleargrad.core.shape import Size as Size
 from cleargrad.core.tensor import Tensor as Tensor
+from cleargrad.missing import missing
 from cleargrad.nn import functional
 from cleargrad.random import Generator as Generator
 
@@ -69,3 +70,21 @@ class _nn:
         return None if device is None else device_class(device), dtype, non_blocking, memory_format
 
     gelu = staticmethod(functional.gelu)
+
+
+# Keys by which PyTorch chooses an operator's code. Libraries make sets of them when they are imported.
+DispatchKey = missing("torch._C.DispatchKey", "choose operators by keys")
+
+
+class DispatchKeySet:
+    """A set of keys; nothing asks what is in it."""
+
+    def __init__(self, *keys: Any):
+        self.keys = keys
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(*self.keys, *other.keys)
+
+
+class _ExcludeDispatchKeyGuard(contextlib.nullcontext):
+    """Leaves some keys out of the choice."""

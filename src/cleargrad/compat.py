@@ -50,6 +50,7 @@ def serve() -> None:
 # Modules of PyTorch's of which libraries import names that they may never use: every name in them can be imported,
 # and using one says that cleargrad does not have it.
 STOOD_IN_FOR = (
+    "torch._custom_ops",
     "torch.distributed.",
     "torch.fx.",
     "torch._higher_order_ops",

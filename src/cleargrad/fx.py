@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from cleargrad.missing import all_missing
 
+__path__: list[str] = []  # a package to Python, so that a program may import the modules that are stood in for
+
 
 def wrap(fn_or_name: Callable | str) -> Callable | str:
     """Marks a function that tracing would not look into."""

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import IO, TypeAlias
 
 from cleargrad.core.device import device as _device
+from cleargrad.core.dtype import dtype
 from cleargrad.core.shape import Size as Size
 from cleargrad.core.tensor import Tensor as Tensor
 
+_dtype = dtype
 _int = builtins.int
 _float = builtins.float
 _bool = builtins.bool

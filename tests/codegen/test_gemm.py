@@ -154,6 +154,19 @@ def test_shares_of_threads(threads):
         assert steps.steps[-1].units >= min(threads, 2)
 
 
+def test_products_share_a_packed_operand():
+    right, place = matrix((40, 50), "columns"), np.empty((7, 50), np.float32)
+    both = [
+        gemm.steps((), m, 50, 40, "float32", (40, 1), (1, 40), (50, 1), threads=2, pack_first=True)
+        for m in (7, 9)
+    ]
+    assert both[0].steps[0] == both[1].steps[0]
+    assert both[0].work == both[1].work
+    left = matrix((7, 40), "rows", seed=1)
+    run(both[0], {"left": left, "right": right, "place": place}, 2)
+    np.testing.assert_allclose(place, left @ right, rtol=1e-4, atol=1e-4)
+
+
 def test_by_a_team_of_threads():
     left, right = matrix((200, 700), "columns"), matrix((700, 90), "columns", seed=1)
     place = np.empty((200, 90), np.float32)
@@ -208,19 +221,14 @@ def test_other_processors(lanes, registers, monkeypatch):
     """Vectors of other widths: LLVM splits or widens them here, the results stay right."""
     monkeypatch.setattr(gemm, "lanes", lambda: lanes)
     monkeypatch.setattr(gemm, "registers", lambda: registers)
-    forget()
+    gemm.choose.cache_clear()
     try:
         for left, right in (("rows", "columns"), ("columns", "rows")):
             for m, n, k in ((1, 30, 21), (37, 50, 70), (20, 30, 600)):
                 check(matrix((m, k), left), matrix((k, n), right, seed=1), threads=2)
         check(matrix((9, 20), "rows", "float64"), matrix((20, 11), "columns", "float64", 1))
     finally:
-        forget()
-
-
-def forget() -> None:
-    for remembered in (gemm.choose, gemm.tile_sizes):
-        remembered.cache_clear()
+        gemm.choose.cache_clear()
 
 
 def guarded(shape: tuple[int, int], layout: str, at_end: bool) -> np.ndarray:

@@ -38,15 +38,16 @@ def test_other_dtypes_are_refused(dtype: str) -> None:
                 getattr(library, name)(ones)
 
 
-def test_gradients_are_pytorchs_to_the_last_digits() -> None:
+def test_gradients_are_pytorchs_as_far_as_those_are_right() -> None:
+    """PyTorch's approximation is good to about 1e-3, ours to 1e-6."""
     alpha = concentrations("float64", (4000, 2))
     x = torch._standard_gamma(torch.from_numpy(alpha))
     expected = torch._standard_gamma_grad(torch.from_numpy(alpha), x).numpy()
-    np.testing.assert_allclose(standard_gamma_gradient(alpha, x.numpy()), expected, rtol=1e-11)
+    np.testing.assert_allclose(standard_gamma_gradient(alpha, x.numpy()), expected, rtol=5e-3)
     shares = torch._sample_dirichlet(torch.from_numpy(alpha))
     total = np.broadcast_to(alpha.sum(-1, keepdims=True), alpha.shape).copy()
     expected = torch._dirichlet_grad(shares, torch.from_numpy(alpha), torch.from_numpy(total)).numpy()
-    np.testing.assert_allclose(dirichlet_gradient(shares.numpy(), alpha, total), expected, rtol=1e-10)
+    np.testing.assert_allclose(dirichlet_gradient(shares.numpy(), alpha, total), expected, rtol=1e-2)
 
 
 def test_gradients_are_those_of_the_quantiles() -> None:
@@ -58,11 +59,11 @@ def test_gradients_are_those_of_the_quantiles() -> None:
         return special.gammaincinv(a, level)
 
     slope = (gamma(alpha + step) - gamma(alpha - step)) / (2 * step)
-    np.testing.assert_allclose(standard_gamma_gradient(alpha, gamma(alpha)), slope, rtol=2e-3)
+    np.testing.assert_allclose(standard_gamma_gradient(alpha, gamma(alpha)), slope, rtol=1e-5)
 
     def beta(a: np.ndarray) -> np.ndarray:
         return stats.beta.ppf(level, a, 3.0)
 
     slope = (beta(alpha + step) - beta(alpha - step)) / (2 * step)
     x = beta(alpha)
-    np.testing.assert_allclose(dirichlet_gradient(x, alpha, alpha + 3.0) * (1 - x), slope, rtol=1e-2)
+    np.testing.assert_allclose(dirichlet_gradient(x, alpha, alpha + 3.0) * (1 - x), slope, rtol=1e-5)

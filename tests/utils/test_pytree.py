@@ -78,3 +78,32 @@ def test_timer() -> None:
     text = str(cg.utils.benchmark.Compare([once, several]))
     assert "[ add" in text.replace("-", "") and "Times are in" in text
     same(lambda T: failure(lambda: T.utils.benchmark.Timer(lambda: 1)))
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_paths(tree: Any) -> None:
+    def run(T: Any) -> Any:
+        trees = T.utils._pytree
+        named = [(trees.keystr(path), leaf) for path, leaf in trees.tree_leaves_with_path(tree)]
+        mapped = trees.tree_map_with_path(lambda path, leaf: (len(path), leaf), tree)
+        flat, spec = trees.tree_flatten_with_path(tree)
+        return named, mapped == tree, len(flat), spec.num_leaves
+
+    same(run)
+
+
+def test_dictionaries_by_key() -> None:
+    def run(T: Any) -> Any:
+        trees = T.utils._pytree
+        values, keys = trees._dict_flatten({"b": 1, "a": 2})
+        pairs, _ = trees._dict_flatten_with_keys({"b": 1, "a": 2})
+        asked = [trees._is_leaf(1), trees._is_leaf([]), trees._get_node_type(Point(1, 2)) is namedtuple]
+        return (
+            values,
+            keys,
+            [(str(key), value) for key, value in pairs],
+            trees._dict_unflatten(values, keys),
+            asked,
+        )
+
+    same(run)

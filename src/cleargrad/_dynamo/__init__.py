@@ -17,7 +17,12 @@ def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
     """Says that a dimension changes from call to call."""
 
 
-mark_static = maybe_mark_dynamic = mark_static_address = mark_dynamic
+mark_static = maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """Says that a tensor stays where it is."""
+
 
 
 def assume_constant_result(fn: Callable) -> Callable:

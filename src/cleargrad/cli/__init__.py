@@ -17,8 +17,9 @@ def main(arguments: list[str] | None = None) -> int | None:
     parser.add_argument("--version", action="version", version=f"cleargrad {cleargrad.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    from cleargrad.cli import run
+    from cleargrad.cli import explain, run
 
     run.add_to(commands)
+    explain.add_to(commands)
     options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     return options.command(options)

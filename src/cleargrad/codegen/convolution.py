@@ -1,9 +1,10 @@
 """Convolutions and their gradients: sizes go in, a few kernels with their arguments come out.
 
-`forward`, `input_gradient` and `weight_gradient` choose the size of tiles and blocks and cut the work into units. A
-gradient in the input is a convolution of the gradient, one for each remainder of positions by the stride, with the taps
-that reach it. Arrays are contiguous (samples, channels, *space) with one to three dimensions of space. Words name the
-operands "source", "weight", "bias", "gate", "gradient" and "place". Read next: codegen/windows.py.
+`forward`, `input_gradient` and `weight_gradient` choose the size of tiles and blocks and cut the work into
+units. A gradient in the input is a convolution of the gradient, one for each remainder of positions by the
+stride, with the taps that reach it. Arrays are contiguous (samples, channels, *space) with one to three
+dimensions of space. Words name the operands "source", "weight", "bias", "gate", "gradient" and "place". Read
+next: codegen/windows.py.
 """
 
 from __future__ import annotations

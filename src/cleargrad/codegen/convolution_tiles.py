@@ -1,8 +1,9 @@
 """The kernel that sums products of taps and weights: convolutions, and their gradients in the input.
 
-A tile of results, a few channels by a few vectors of neighbouring outputs, stays in registers while channels and taps
-of the source run. Sums of a block wait in the thread's memory; there they lie at the pitch of the copied source, with
-nothing between the rows that matters, and go from there to their place. Read next: codegen/convolution_weight.py.
+A tile of results, a few channels by a few vectors of neighbouring outputs, stays in registers while channels
+and taps of the source run. Sums of a block wait in the thread's memory; there they lie at the pitch of the
+copied source, with nothing between the rows that matters, and go from there to their place. Read next:
+codegen/convolution_weight.py.
 """
 
 from __future__ import annotations

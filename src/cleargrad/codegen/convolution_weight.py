@@ -1,8 +1,10 @@
-"""Kernels for the gradient of a convolution in its weight: every tap times every result, summed over all outputs.
+"""Kernels for the gradient of a convolution in its weight: every tap times every result, summed over all
+outputs.
 
-A unit of work is a share of all blocks of outputs, whose sums it keeps in memory of its own; a second kernel adds the
-shares. With many results per group their gradient is turned around, so that vectors hold results (`ByResults`); with
-few of them, as in depthwise convolutions, vectors hold neighbouring outputs (`ByOutputs`). Read next: convolution.py.
+A unit of work is a share of all blocks of outputs, whose sums it keeps in memory of its own; a second kernel
+adds the shares. With many results per group their gradient is turned around, so that vectors hold results
+(`ByResults`); with few of them, as in depthwise convolutions, vectors hold neighbouring outputs
+(`ByOutputs`). Read next: convolution.py.
 """
 
 from __future__ import annotations

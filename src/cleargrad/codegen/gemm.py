@@ -83,6 +83,7 @@ def steps(
     finish: Callable[..., Finish] | None = None,
     finish_key: Hashable = None,
     extra_words: Sequence[Any] = (),
+    pack_first: bool = False,
 ) -> Steps:
     """How to compute place[b, i, j] = sum over k of left[b, i, k] · right[b, k, j].
 
@@ -90,6 +91,8 @@ def steps(
     elements. `finish(first_word)` returns a function `(code, value, batch, row, column, width)` that writes what
     happens to `width` neighbouring results of a row instead of their being stored; `batch` is a list of indices.
     `first_word` is where `extra_words` begin. Kernels with a `finish_key` are remembered under it.
+    With `pack_first`, the first of two steps does nothing but pack the right operand: products with the same right
+    operand, whose first steps are equal, can share it and the work memory it fills.
     """
     extents = (batch,) if isinstance(batch, int) else tuple(batch)
     sizes = Sizes(extents, m, n, k, tuple(left_strides), tuple(right_strides), tuple(place_strides))
@@ -99,7 +102,7 @@ def steps(
         sizes = simplified(sizes)
     element = ELEMENTS[np.dtype(kind).name]
     turn = wants_swap(sizes, finish is not None)
-    choice = choose(sizes.swapped() if turn else sizes, element, turn, threads)
+    choice = choose(sizes.swapped() if turn else sizes, element, turn, threads, pack_first and not turn)
     return choice.steps(finish, finish_key, tuple(extra_words))
 
 
@@ -190,7 +193,7 @@ class Choice:
         sizes, s = self.sizes, self.structure
         size = SIZES[s.element]
         left_room = self.strips_each * max(s.heights) * self.depth * size if s.left_packed else 0
-        right_room = self.panels_each * self.panel_size * size if s.right_mode == "own" else 0
+        right_room = {"own": self.panels_each, "panel": 1}.get(s.right_mode, 0) * self.panel_size * size
         left_room, right_room = (-(-room // LINE) * LINE for room in (left_room, right_room))
         first, second = ("right", "left") if s.swapped else ("left", "right")
         values: dict[str, Any] = {
@@ -264,21 +267,21 @@ def packer(element: str, lanes: int, vectors: int, right: str, batches: int) -> 
     return right_packer(element, lanes, vectors, right, batches)
 
 
-@cache
-def tile_sizes(element: str) -> tuple[int, int, int]:
-    """Rows of tall and of short tiles, and vectors side by side, as many as registers hold."""
-    if registers() == 16:
-        return 6, 4, 2
-    return (14, 8, 2) if lanes() == 16 else (8, 4, 3)
+def tile_sizes() -> tuple[int, int, int]:
+    """Rows of tall and of short tiles, and vectors side by side: as many sums as registers hold.
+
+    A row that is read where it lies takes a register for its address, so that there are not more than eight.
+    """
+    return (6, 4, 2) if registers() == 16 else (8, 4, 3)
 
 
 @cache
-def choose(sizes: Sizes, element: str, swapped: bool, threads: int) -> Choice:
+def choose(sizes: Sizes, element: str, swapped: bool, threads: int, pack_first: bool) -> Choice:
     left = "k" if sizes.left[-1] == 1 or sizes.k == 1 else "row" if sizes.left[-2] == 1 else "none"
     right = "column" if sizes.right[-1] == 1 or sizes.n == 1 else "k" if sizes.right[-2] == 1 else "none"
     width = lanes() * 4 // SIZES[element]
-    dots = left == right == "k" and sizes.m <= DOTS and width > 1
-    heights, vectors = ((1,), 1) if dots else tile_of(sizes, width, element)
+    dots = left == right == "k" and sizes.m <= DOTS and width > 1 and not pack_first
+    heights, vectors = ((1,), 1) if dots else tile_of(sizes, width)
     tall, strips = (sizes.m, sizes.m) if len(heights) == 1 else strips_of(sizes.m, *heights)
     strips = -(-strips // heights[0]) if len(heights) == 1 else strips
     panel = width * vectors
@@ -288,7 +291,12 @@ def choose(sizes: Sizes, element: str, swapped: bool, threads: int) -> Choice:
     pieces = -(-sizes.k // PIECE) if sizes.k > DEPTH and not dots else 1
     depth = max(-(-sizes.k // pieces), 1)
     row_blocks = -(-strips // block_of_strips(heights, depth, size))
-    right_mode = "dots" if dots else choose_right(sizes, right, strips, size, row_blocks if pieces > 1 else 1)
+    if dots:
+        right_mode = "dots"
+    elif pack_first:
+        right_mode = "work"
+    else:
+        right_mode = choose_right(sizes, right, strips, row_blocks, pieces, size)
     structure = Structure(
         element=element, lanes=width, vectors=vectors, heights=heights,
         edge=-(-(sizes.n % panel) // width), whole=sizes.n >= panel,
@@ -299,20 +307,25 @@ def choose(sizes: Sizes, element: str, swapped: bool, threads: int) -> Choice:
     return Choice(sizes, structure, tall, strips, *each, depth)
 
 
-def tile_of(sizes: Sizes, width: int, element: str) -> tuple[tuple[int, ...], int]:
+def tile_of(sizes: Sizes, width: int) -> tuple[tuple[int, ...], int]:
     """The heights of tiles and their vectors; for a few rows, all of them in one tile that is wider."""
-    tall, short, vectors = tile_sizes(element)
+    tall, short, vectors = tile_sizes()
     if sizes.m < short:
         return (sizes.m,), min(4, -(-sizes.n // width))
     return (tall, short), vectors
 
 
-def choose_right(sizes: Sizes, right: str, strips: int, size: int, times: int) -> str:
-    """Whether the right operand is packed, and by whom; `times` is how often a thread would pack for itself."""
+def choose_right(sizes: Sizes, right: str, strips: int, row_blocks: int, pieces: int, size: int) -> str:
+    """From where tiles read the right operand.
+
+    "direct": from where it is. "panel": packed just before it is used, so that it never leaves the first cache.
+    "own": packed by each thread once for several blocks of rows. "work": packed by all threads before.
+    """
     if right == "column" and (strips <= FEW or sizes.k * sizes.n * size <= SMALL):
         return "direct"
-    large = sizes.k * sizes.n * size > LARGE
-    return "own" if times <= 2 or large else "work"
+    if row_blocks <= 2 or (pieces > 1 and sizes.k * sizes.n * size > LARGE):
+        return "panel"
+    return "work" if pieces > 1 else "own"
 
 
 def block_of_strips(heights: tuple[int, ...], depth: int, size: int) -> int:
@@ -346,9 +359,9 @@ def split(
             busiest = -(-batch * row_blocks * column_blocks // threads)
             tile = max(s.heights) * s.vectors / 2 * k + 40
             cost = busiest * (strips_each * panels_each * tile + 100)
-            if s.right_mode == "own":
-                packings = busiest if s.blocked else -(-busiest // row_blocks)
-                cost += packings * panels_each * s.panel * k * 0.3
+            if s.right_mode in ("panel", "own"):
+                packings = busiest if s.right_mode == "panel" else -(-busiest // row_blocks)
+                cost += packings * panels_each * s.panel * k * 0.4
             if s.left_packed:
                 cost += busiest * strips_each * max(s.heights) * k * 0.4
             if best is None or cost < best[0]:

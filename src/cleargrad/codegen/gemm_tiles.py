@@ -44,7 +44,7 @@ class Structure:
     left: str  # which stride is 1: "k", "row" or "none"
     left_packed: bool
     right: str  # which stride is 1: "k", "column" or "none"
-    right_mode: str  # "direct", "own" (packed in the thread's memory) or "work" (packed before)
+    right_mode: str  # where it is read: "direct", "panel", "own" or "work", as gemm.choose_right explains
     place: bool  # whether columns of the result are neighbours
     blocked: bool  # whether k is cut into pieces, with sums between them in the thread's memory
     batches: int
@@ -108,9 +108,10 @@ class Multiplier:
             code.add(self.first_panel, code.word("panels_each")), code.word("panels")
         )
         self.first_row = self.row_of(self.first_strip)
-        if s.right_mode == "own" and not s.blocked:
+        if s.right_mode == "own":
             with code.when(code.compare("ne", group, code.get(self.packed, "i64"))):
-                self.pack_right(code.integer(0), code.word("k"))
+                with code.loop(self.first_panel, self.last_panel) as panel:
+                    self.pack_right(panel, code.integer(0), code.word("k"))
                 code.set(self.packed, group)
         if s.blocked:
             with code.loop(code.integer(0), code.word("pieces")) as number:
@@ -157,17 +158,22 @@ class Multiplier:
 
     # Packing -----------------------------------------------------------------------------------------------
 
-    def pack_right(self, begin: Val, depth: Val) -> None:
+    def pack_right(self, panel: Val, begin: Val, depth: Val) -> None:
         code, s = self.code, self.structure
-        with code.loop(self.first_panel, self.last_panel) as panel:
-            column = code.mul(panel, code.integer(s.panel))
-            across, along = self.stride("right", "column"), self.stride("right", "k")
-            first = code.add(code.product(column, across), code.product(begin, along))
-            matrix = Matrix(code.at(self.right, first, self.element), self.element, along, across)
-            place = code.mul(code.sub(panel, self.first_panel), code.word("panel_size"))
-            columns = code.least(code.sub(code.word("n"), column), code.integer(s.panel))
-            target = code.at(self.room("right_room"), place, self.element)
-            pack_panel(code, matrix, target, s.lanes, s.vectors, columns, depth)
+        column = code.mul(panel, code.integer(s.panel))
+        across, along = self.stride("right", "column"), self.stride("right", "k")
+        first = code.add(code.product(column, across), code.product(begin, along))
+        matrix = Matrix(code.at(self.right, first, self.element), self.element, along, across)
+        columns = code.least(code.sub(code.word("n"), column), code.integer(s.panel))
+        pack_panel(code, matrix, self.own_panel(panel), s.lanes, s.vectors, columns, depth)
+
+    def own_panel(self, panel: Val) -> Val:
+        """Where a panel lies in the thread's memory: all in the same place, or one behind the other."""
+        code, start = self.code, self.room("right_room")
+        if self.structure.right_mode == "panel":
+            return start
+        place = code.mul(code.sub(panel, self.first_panel), code.word("panel_size"))
+        return code.at(start, place, self.element)
 
     def pack_left(self, begin: Val, depth: Val) -> None:
         """Some k of all strips, then the next ones: where rows are neighbours, strips share lines of the cache."""
@@ -206,13 +212,13 @@ class Multiplier:
     def piece(self, begin: Val, depth: Val) -> None:
         """All tiles of a unit, over one piece of k."""
         code, s = self.code, self.structure
-        if s.blocked and s.right_mode == "own":
-            self.pack_right(begin, depth)
         if s.left_packed:
             self.pack_left(begin, depth)
         with code.loop(self.first_panel, self.last_panel) as panel:
             column = code.mul(panel, code.integer(s.panel))
             columns = code.least(code.sub(code.word("n"), column), code.integer(s.panel))
+            if s.right_mode == "panel":
+                self.pack_right(panel, begin, depth)
             right = self.panel_start(panel, column, begin)
             with code.loop(self.first_strip, self.last_strip) as strip:
                 row = self.row_of(strip)
@@ -243,9 +249,8 @@ class Multiplier:
         if s.right_mode == "direct":
             place = code.add(code.mul(begin, self.stride("right", "k")), column)
             return code.at(self.right, place, self.element)
-        if s.right_mode == "own":
-            place = code.mul(code.sub(panel, self.first_panel), code.word("panel_size"))
-            return code.at(self.room("right_room"), place, self.element)
+        if s.right_mode in ("panel", "own"):
+            return self.own_panel(panel)
         place = code.add(code.mul(panel, code.word("panel_size")), code.mul(begin, code.integer(s.panel)))
         return code.at(self.right, place, self.element)
 

@@ -1,8 +1,9 @@
 """Runs kernels on arrays at once: the way in for eager ops.
 
-`ready` takes a function that chooses steps, such as codegen/convolution.forward, and its arguments, and gives back a
-`Launch`, from memory if it was asked for before; `run` takes the arrays by the names that the steps' words use. What was
-never compiled is compiled first, in tens of milliseconds, and comes from the disk afterwards. Read next: codegen/team.py.
+`ready` takes a function that chooses steps, such as codegen/convolution.forward, and its arguments, and gives
+back a `Launch`, from memory if it was asked for before; `run` takes the arrays by the names that the steps'
+words use. What was never compiled is compiled first, in tens of milliseconds, and comes from the disk
+afterwards. Read next: codegen/team.py.
 """
 
 from __future__ import annotations

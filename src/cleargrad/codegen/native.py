@@ -1,9 +1,9 @@
 """Where eager ops ask for compiled kernels: large arrays go to machine code, small ones stay with NumPy.
 
-What a call runs depends on the op and on its operands' shapes and dtypes alone, never on how often or when it was
-made, so a program that is run again, or resumed, computes the same numbers. The kernels are the compiler's own
-(compile/eager.py). That module, and LLVM with it, is loaded by the first call that is large enough; `loader` is set by
-the package, since the compiler lies above the ops. Read next: compile/eager.py.
+What a call runs depends on the op and on its operands' shapes and dtypes alone, never on how often or when it
+was made, so a program that is run again, or resumed, computes the same numbers. The kernels are the
+compiler's own (compile/eager.py). That module, and LLVM with it, is loaded by the first call that is large
+enough; `loader` is set by the package, since the compiler lies above the ops. Read next: compile/eager.py.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 
 from cleargrad.codegen.expr import Expr, Var
 
-LARGE = 16_384  # elements from which machine code is worth a look
+LARGE = 8_192  # elements from which machine code pays for the way to it, about eight microseconds
 QUICK = frozenset(
     """add sub mul div neg abs sqrt square reciprocal identity floor ceil trunc round
     lt le gt ge eq ne logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit
     bit_and bit_or bit_xor bit_not shift_left shift_right conj real imag angle gcd lcm ldexp nextafter""".split()
 )  # what NumPy does at the speed of memory, or what has no machine code
+LIGHT = QUICK | frozenset("maximum minimum fmax fmin where drop rectified sign copysign".split())
 
 loader: Callable[[], Any] | None = None  # gives the module compile/eager.py
 _loaded: list[Any] = []
@@ -60,16 +61,28 @@ def slow(tree: Any) -> bool:
     """Whether NumPy takes more than one quick pass over memory for an expression."""
     if not isinstance(tree, Expr) or isinstance(tree, Var):
         return False
-    return tree.primitive not in QUICK or any(isinstance(arg, Expr) and not isinstance(arg, Var) for arg in tree.args)
+    return tree.primitive not in QUICK or any(
+        isinstance(arg, Expr) and not isinstance(arg, Var) for arg in tree.args
+    )
+
+
+def light(tree: Any) -> bool:
+    """Whether NumPy, too, does all of an expression in few instructions an element."""
+    return (
+        not isinstance(tree, Expr)
+        or isinstance(tree, Var)
+        or (tree.primitive in LIGHT and all(map(light, tree.args)))
+    )
 
 
 def quickened(kernel: Callable, tree: Any) -> Callable:
     """A kernel of NumPy's, with machine code in its stead where arrays are large."""
     if not slow(tree):
         return kernel
+    large = 4 * LARGE if light(tree) else LARGE
 
     def run(first: Any, *others: Any) -> Any:
-        if first.size < LARGE:
+        if first.size < large:
             return kernel(first, *others)
         found = kernels()
         value = None if found is None else found.formula(tree, (first, *others))
@@ -78,14 +91,16 @@ def quickened(kernel: Callable, tree: Any) -> Callable:
     return run
 
 
-def quickened_op(kernel: Callable, get_op: Callable[[], Any]) -> Callable:
+def quickened_op(kernel: Callable, get_op: Callable[[], Any], suits: Callable | None) -> Callable:
     """The kernel of a fused op, with a program made of the op's parts in its stead where arrays are large."""
 
     def run(first: Any, *others: Any, **attrs: Any) -> Any:
-        if first.size < LARGE:
+        if first.size < LARGE and not (others and type(others[0]) is np.ndarray and others[0].size >= LARGE):
             return kernel(first, *others, **attrs)
         found = kernels()
-        results = None if found is None else found.parts(get_op(), (first, *others), attrs)
+        results = None
+        if found is not None and (suits is None or suits(first, *others, **attrs)):
+            results = found.parts(get_op(), (first, *others), attrs)
         return kernel(first, *others, **attrs) if results is None else results
 
     return run

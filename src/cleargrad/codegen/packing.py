@@ -70,6 +70,15 @@ class ProductCode(Code):
         operands = f"{pointer}, i32 {SIZES[element]}, {mask}, {self.const(0, type)}"
         return self.now(type, f"call {type} @llvm.masked.load.v{width}{short}.p0({operands})")
 
+    def joined(self, places: list[Val], element: str, width: int, count: Val | None) -> Val:
+        """Short vectors from several places as one; of each only `count` elements, if that is given."""
+        type = vector(element, width)
+        parts = [self.load(p, type) if count is None else self.masked_load(p, type, count) for p in places]
+        while len(parts) > 1:
+            lanes = range(2 * width_of(parts[0].type))
+            parts = [self.shuffle(a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
     def product(self, a: Val, b: Val) -> Val:
         """An offset: what is multiplied by a literal 1 stays as it is."""
         if a.name == "1" or b.name == "1":
@@ -80,30 +89,41 @@ class ProductCode(Code):
 def transpose(code: ProductCode, rows: list[Val]) -> list[Val]:
     """As many vectors as each has lanes, as the columns of the square they make.
 
-    First inside each 16 bytes, where processors have instructions for it, then whole such pieces change places.
+    First inside pieces of 16 bytes, where processors have instructions for it, then whole pieces change places.
     """
-    width = len(rows)
-    inside = min(width, 16 // SIZES[element_of(rows[0].type)])
-    pieces = range(0, width, inside)
-    if inside == 4:
-        low = [p + lane for p in pieces for lane in (0, width, 1, width + 1)]
-        high = [p + lane for p in pieces for lane in (2, width + 2, 3, width + 3)]
-        front = [p + lane for p in pieces for lane in (0, 1, width, width + 1)]
-        back = [p + lane for p in pieces for lane in (2, 3, width + 2, width + 3)]
-        mixed: list[Val] = []
-        for k in range(0, width, 4):
-            a, b, c, d = rows[k : k + 4]
-            ab, cd = code.shuffle(a, b, low), code.shuffle(c, d, low)
-            mixed += [code.shuffle(ab, cd, front), code.shuffle(ab, cd, back)]
-            ab, cd = code.shuffle(a, b, high), code.shuffle(c, d, high)
-            mixed += [code.shuffle(ab, cd, front), code.shuffle(ab, cd, back)]
-        rows, distance = mixed, 4
-    else:
-        distance = 1
+    width, inside = len(rows), piece_of(rows[0].type)
+    groups = [rows[first : first + inside] for first in range(0, width, inside)]
+    rows = [row for group in groups for row in transpose_inside(code, group)]
+    distance = inside
     while distance < width:
         rows = swap_pieces(code, rows, distance)
         distance *= 2
     return rows
+
+
+def piece_of(type: str) -> int:
+    """How many elements are 16 bytes, or all where a vector has fewer."""
+    return min(width_of(type), 16 // SIZES[element_of(type)])
+
+
+def transpose_inside(code: ProductCode, rows: list[Val]) -> list[Val]:
+    """The columns of each square that pieces of 16 bytes, one from each row, make."""
+    width = width_of(rows[0].type)
+    pieces = range(0, width, len(rows))
+
+    def mixed(a: Val, b: Val, lanes: tuple[int, ...]) -> Val:
+        """These lanes of every piece, where those of b have their number plus `width`."""
+        return code.shuffle(a, b, [piece + lane for piece in pieces for lane in lanes])
+
+    if len(rows) == 1:
+        return rows
+    if len(rows) == 2:
+        return [mixed(rows[0], rows[1], (lane, width + lane)) for lane in (0, 1)]
+    a, b, c, d = rows
+    low, high = (0, width, 1, width + 1), (2, width + 2, 3, width + 3)
+    front, back = (0, 1, width, width + 1), (2, 3, width + 2, width + 3)
+    pairs = [(mixed(a, b, half), mixed(c, d, half)) for half in (low, high)]
+    return [mixed(*pair, half) for pair in pairs for half in (front, back)]
 
 
 def swap_pieces(code: ProductCode, rows: list[Val], distance: int) -> list[Val]:
@@ -161,8 +181,12 @@ def pack_rows_of_panel(
 def pack_by_transposing(
     code: ProductCode, source: Matrix, target: Val, lanes: int, vectors: int, columns: Val, depth: Val
 ) -> None:
-    type, last = vector(source.element, lanes), code.sub(columns, code.integer(1))
-    evenly = code.binary("and", depth, code.integer(-lanes))
+    """Reads pieces of 16 bytes along k, from columns that lie a piece apart in the panel.
+
+    So joined, they need only be transposed inside the pieces.
+    """
+    last, inside = code.sub(columns, code.integer(1)), piece_of(vector(source.element, lanes))
+    evenly = code.binary("and", depth, code.integer(-inside))
     with code.loop(code.integer(0), code.integer(vectors)) as group:
         first = code.mul(group, code.integer(lanes))
         starts = []
@@ -172,13 +196,13 @@ def pack_by_transposing(
         there = code.at(target, first, source.element)
         for whole in (True, False):
             begin, end = (code.integer(0), evenly) if whole else (evenly, depth)
-            with code.loop(begin, end, lanes) as k:
+            with code.loop(begin, end, inside) as k:
+                left = None if whole else code.sub(depth, k)
                 places = [code.at(start, k, source.element) for start in starts]
                 rows = [
-                    code.load(place, type) if whole else code.masked_load(place, type, code.sub(depth, k))
-                    for place in places
+                    code.joined(places[row::inside], source.element, inside, left) for row in range(inside)
                 ]
-                for number, row in enumerate(transpose(code, rows)):
+                for number, row in enumerate(transpose_inside(code, rows)):
                     step = code.mul(code.add(k, code.integer(number)), code.integer(lanes * vectors))
                     code.store(row, code.at(there, step, source.element))
 

@@ -1,9 +1,10 @@
 """Pooling: sizes go in, a kernel with its arguments comes out.
 
-Windows are read as convolutions read them (codegen/windows.py): a block works on a copy of its plane in which vectors of
-outputs read vectors of the copy. `maxima` gives the largest entry of every window and, if wanted, its place in the
-plane; `sums` gives sums or means, and `spread` their adjoint. Words name the operands "source", "place" and
-"indices". `scatter` adds entries into planes of zeros at given places. Read next: codegen/launch.py.
+Windows are read as convolutions read them (codegen/windows.py): a block works on a copy of its plane in which
+vectors of outputs read vectors of the copy. `maxima` gives the largest entry of every window and, if wanted,
+its place in the plane; `sums` gives sums or means, and `spread` their adjoint. Words name the operands
+"source", "place" and "indices". `scatter` adds entries into planes of zeros at given places. Read next:
+codegen/launch.py.
 """
 
 from __future__ import annotations

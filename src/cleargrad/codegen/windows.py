@@ -1,10 +1,11 @@
-"""Windows over images: where each tap of a kernel reads, and the copy of an image in which that is a fixed distance.
+"""Windows over images: where each tap of a kernel reads, and the copy of an image in which that is a fixed
+distance.
 
-Outputs t of one dimension read a source at t · step + shift - before, for each tap's shift. A block of outputs works on
-a copy of what it reads (`Layout`): positions of equal phase (remainder by the step) lie side by side, padding is there
-as zeros, and rows follow each other at one pitch. There the tap of output (y, x) lies at y · pitch + x plus a distance
-that depends on the tap alone, so that vectors of outputs read vectors of the copy, whatever stride and dilation are.
-Read next: codegen/convolution_tiles.py.
+Outputs t of one dimension read a source at t · step + shift - before, for each tap's shift. A block of
+outputs works on a copy of what it reads (`Layout`): positions of equal phase (remainder by the step) lie side
+by side, padding is there as zeros, and rows follow each other at one pitch. There the tap of output (y, x)
+lies at y · pitch + x plus a distance that depends on the tap alone, so that vectors of outputs read vectors
+of the copy, whatever stride and dilation are. Read next: codegen/convolution_tiles.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """torch.compile: functions and modules as native programs. The package itself is the function.
 
-A call is recorded (tracer.py, facts.py, capture.py, entry.py), the graph is simplified (passes.py), cut into kernels
-(statements.py, fuse.py, loops.py) that lie in one block of memory (memory.py), and run (program.py).
+A call is recorded (tracer.py, facts.py, capture.py, entry.py), the graph is simplified (passes.py), cut into
+kernels (statements.py, fuse.py, loops.py) that lie in one block of memory (memory.py), and run (program.py).
 Read next: compile/tracer.py.
 """
 

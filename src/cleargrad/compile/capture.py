@@ -31,6 +31,8 @@ ATTEMPTS = (
     8  # recordings of one layout that may come to nothing, such as those that make an optimizer's state
 )
 
+watchers: list[Callable[[Compiled], None]] = []  # who is shown every compiled function when it is made
+
 
 class Compiled:
     """A function that runs as compiled programs."""
@@ -49,9 +51,12 @@ class Compiled:
         self.tried: dict[Any, int] = {}
         self.last: Entry | None = None
         self.eager = False
+        self.reason = ""  # why it is eager
         self.lock = threading.RLock()
         functools.update_wrapper(self, function, updated=())
         self.title = name or getattr(function, "__qualname__", type(function).__name__)
+        for watcher in watchers:
+            watcher(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         entry = self.last
@@ -129,7 +134,7 @@ class Compiled:
         fix = "move that out of the compiled function, or express it in tensor operations such as torch.where"
         if self.fullgraph:
             raise error(CaptureError, "compile", rule, fix=fix, **({"because of": place} if place else {}))
-        self.eager = True
+        self.eager, self.reason = True, f"{rule}\n  because of  {place}" if place else rule
         warn(
             f"{rule}. It runs eagerly from now on"
             + (f"\n  because of  {place}" if place else "")

@@ -1,8 +1,9 @@
 """Compiled kernels for eager calls: scalar formulas over large arrays, and programs of fused ops.
 
-A formula is compiled once for all lengths. A fused op is compiled for the shapes, strides and dtypes of its operands,
-from the ops it is made of; its kernels are shared by all shapes of the same structure, so only the first one costs a
-compilation. What the compiler cannot do well is refused, and NumPy goes on. Read next: compile/rules.py.
+A formula is compiled once for all lengths. A fused op is compiled for the shapes, strides and dtypes of its
+operands, from the ops it is made of; its kernels are shared by all shapes of the same structure, so only the
+first one costs a compilation. What the compiler cannot do well is refused, and NumPy goes on. Read next:
+compile/rules.py.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import threading
 from array import array
 from collections import OrderedDict
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,10 @@ from cleargrad.codegen.llvm_reading import readable
 from cleargrad.codegen.team import team
 from cleargrad.compile.fuse import Member, Nest
 from cleargrad.compile.lazy import Buffer, Formulas, Load
-from cleargrad.compile.loops import CHUNK, Emitter, structure
+from cleargrad.compile.loops import CHUNK, Emitter, conditions, structure
 from cleargrad.compile.program import Program
+from cleargrad.compile.rules import step
+from cleargrad.compile.statements import Product
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import wrap
 from cleargrad.ops.op import Op
@@ -32,6 +36,9 @@ F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
 PROGRAMS = 256  # of fused ops that are kept
 MEMORY = 1 << 28  # bytes that those may hold between calls
+# Elements times their cost from which a second thread gains more than its waking up loses: about 100 microseconds.
+SHARED = 1 << 21
+TOUCH = 4  # what reading and writing an element costs beside the instructions of its formula
 
 _lock = threading.RLock()
 
@@ -42,15 +49,16 @@ _lock = threading.RLock()
 class Formula:
     """Machine code of a scalar expression over arrays of one layout; numbers are read from memory."""
 
-    def __init__(self, tree: Expr, kind: np.dtype, whole: tuple[bool, ...]) -> None:
+    def __init__(self, tree: Expr, kind: np.dtype, operands: tuple[tuple[np.dtype, bool], ...]) -> None:
         formulas = Formulas()
         length = ANY_LENGTH
         loads = [
-            formulas.load(Buffer(k, (length,), kind, "input", (1,)), strides=(1,) if full else (0,))
-            for k, full in enumerate(whole)
+            formulas.load(Buffer(k, (length,), dtype, "input", (1,)), strides=(1,) if whole else (0,))
+            for k, (dtype, whole) in enumerate(operands)
         ]
-        place = formulas.load(Buffer(len(whole), (length,), kind, "inside", (1,)))
+        place = formulas.load(Buffer(len(operands), (length,), kind, "inside", (1,)))
         nest = Nest((), (length,), [Member(place, formulas.map(tree, tuple(loads), kind, kind, (length,)))])
+        self.cost = TOUCH + nest.work
         arguments = structure(nest)
         self.kernel = addresses([Emitter(nest, arguments).kernel()])[0]
         order: list[Load] = [*loads, place]
@@ -63,7 +71,7 @@ class Formula:
         words = array("q", [length if word is None else places[word] for word in self.words])
         units = -(-length // CHUNK)
         record = array("q", [self.kernel, words.buffer_info()[0], units, 0])
-        team().run(record.buffer_info()[0], 1, 2)
+        team().run(record.buffer_info()[0], 1, 2 if length * self.cost > SHARED else 1)
 
 
 _formulas: dict[tuple, Formula | None] = {}
@@ -71,32 +79,33 @@ _trees: list[Expr] = []  # keeps their ids from being used again
 
 
 def formula(tree: Expr, operands: tuple) -> np.ndarray | None:
-    """The value of an expression; None unless all operands are floats of one layout, or numbers."""
+    """The value of an expression; None unless all operands are of one layout, or numbers.
+
+    They are floats of one dtype, but for booleans by which others are chosen.
+    """
     first = operands[0]
-    kind, shape = first.dtype, first.shape
-    if not (kind is F32 or kind is F64):
-        return None
-    flags = first.flags
+    shape, flags = first.shape, first.flags
     order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else None
-    if order is None or not flags.aligned:
+    kind = next((x.dtype for x in operands if isinstance(x, np.ndarray) and x.dtype.kind == "f"), None)
+    if order is None or not (kind is F32 or kind is F64):
         return None
-    places, whole, kept = [], [], []
+    places, kinds, kept = [], [], []
     for x in operands:
-        full = isinstance(x, np.ndarray) and x.ndim > 0
-        if full:
-            alike = x.dtype is kind and x.shape == shape and x.flags.aligned
+        whole = isinstance(x, np.ndarray) and x.ndim > 0
+        if whole:
+            alike = (x.dtype is kind or x.dtype.kind == "b") and x.shape == shape and x.flags.aligned
             if not alike or not (x.flags.c_contiguous if order == "C" else x.flags.f_contiguous):
                 return None
         else:
             x = np.array(x, kind)
             kept.append(x)
-        whole.append(full)
+        kinds.append((x.dtype, whole))
         places.append(x.__array_interface__["data"][0])
-    key = (id(tree), kind, *whole)
+    key = (id(tree), kind, *kinds)
     try:
         found = _formulas[key]
     except KeyError:
-        found = made_formula(key, tree, kind, tuple(whole))
+        found = made_formula(key, tree, kind, tuple(kinds))
     if found is None:
         return None
     out = np.empty(shape, kind, order)
@@ -105,11 +114,13 @@ def formula(tree: Expr, operands: tuple) -> np.ndarray | None:
     return out
 
 
-def made_formula(key: tuple, tree: Expr, kind: np.dtype, whole: tuple[bool, ...]) -> Formula | None:
+def made_formula(key: tuple, tree: Expr, kind: np.dtype, operands: tuple) -> Formula | None:
     with _lock:
         if key not in _formulas:
             _trees.append(tree)
-            _formulas[key] = Formula(tree, kind, whole) if readable(tree, kind.name) else None
+            boolean = {k for k, (dtype, _) in enumerate(operands) if dtype.kind == "b"}
+            fits = boolean == conditions(tree) and readable(tree, kind.name)
+            _formulas[key] = Formula(tree, kind, operands) if fits else None
         return _formulas[key]
 
 
@@ -181,7 +192,20 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
     graph.input_arrays = []
     if not all(isinstance(segment, tuple) for segment in program.segments):
         return None
+    if sum(cost_of(entry) for entry in program.entries) < SHARED and program.only_native is not None:
+        program.only_native = (*program.only_native[:2], 1)
     return Parts(program, isinstance(outs, (tuple, list)))
+
+
+def cost_of(entry: Any) -> int:
+    """About what an entry of a program costs, in instructions for single elements."""
+    if isinstance(entry, Nest):
+        return prod(entry.space) * (TOUCH + entry.work)
+    return (
+        prod(entry.place.shape) * entry.left.shape[-1]
+        if isinstance(entry, Product)
+        else entry.rows.buffer.size
+    )
 
 
 def forget_oldest() -> None:
@@ -200,3 +224,5 @@ def forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=forget_all)
+
+__all__ = ["formula", "parts", "step"]

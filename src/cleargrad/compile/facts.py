@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import llvmlite
 import numpy as np
 
 from cleargrad.core.device import device
@@ -33,7 +34,8 @@ HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
 )
-LIBRARIES = (PACKAGE, sysconfig.get_paths()["stdlib"], np.__path__[0], "<frozen")
+OWN = (PACKAGE, np.__path__[0], llvmlite.__path__[0])  # cleargrad, and what it runs on
+PYTHON = (sysconfig.get_paths()["stdlib"], "<frozen")
 MISSING = object()
 MODULE_CALLS = (Module.__call__.__code__, Module._call_impl.__code__)
 
@@ -312,11 +314,8 @@ def is_fixed(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_library(filename: str) -> bool:
-    """Whether code is cleargrad's own, Python's or NumPy's: nothing there is the user's to change."""
-    inside = "site-packages" in filename
-    return filename.startswith(LIBRARIES) and not (
-        inside and not filename.startswith((PACKAGE, LIBRARIES[2]))
-    )
+    """Whether code is cleargrad's own, of what it runs on, or Python's: nothing there is the user's to change."""
+    return filename.startswith(OWN) or (filename.startswith(PYTHON) and "site-packages" not in filename)
 
 
 def contents(cell: CellType) -> Any:

@@ -1,9 +1,9 @@
 """Joins statements into nests: loops that keep what they compute in registers.
 
-A nest runs over `rows` (shared among threads) and, inside a row, over `cols`. Its members are stores and reductions of
-whole rows; what one member makes another one takes without a way through memory, if both mean the same place. A
-statement joins the nest of what it reads, or one that reads the same memory. Reductions over leading dimensions form
-nests of their own kind (`columns`). Read next: codegen/loop_nest.py.
+A nest runs over `rows` (shared among threads) and, inside a row, over `cols`. Its members are stores and
+reductions of whole rows; what one member makes another one takes without a way through memory, if both mean
+the same place. A statement joins the nest of what it reads, or one that reads the same memory. Reductions
+over leading dimensions form nests of their own kind (`columns`). Read next: codegen/loop_nest.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Convolutions and pooling in compiled programs: calls become `Native` statements with kernels of their own.
 
-relu behind a convolution, and its gradient behind a gradient, are done where results are written, if nobody else wants
-them without. Read next: codegen/convolution.py.
+relu behind a convolution, and its gradient behind a gradient, are done where results are written, if nobody
+else wants them without. Read next: codegen/convolution.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from cleargrad.codegen import convolution, pooling
 from cleargrad.codegen.gemm import Steps
 from cleargrad.compile.lazy import Buffer, Lazy, Load, Number
+from cleargrad.ops.declare import View
 from cleargrad.ops.record import Call, Value
 
 KINDS = ("float32", "float64")
@@ -137,15 +138,22 @@ def max_pool(builder: Any, call: Call) -> None:
     add(builder, choose, {"source": x}, results, prod(x.spec.shape) * 8)
 
 
+def is_zero(builder: Any, value: Value) -> bool:
+    """Whether a value is a constant of zeros, or a view of one."""
+    makers = {result.index: call for call in builder.graph.calls for result in call.results}
+    while value.index in makers and isinstance(makers[value.index].op.lower, View):
+        value = makers[value.index].operands[0]
+    return any(known.index == value.index and not array.any() for known, array in builder.graph.constants)
+
+
 @attempted
 def scatter_add(builder: Any, call: Call) -> None:
     """scatter_add into zeros along the last dimension: the gradient of pooling."""
     (base, index, source), (result,) = call.operands, call.results
-    form, shape = builder.forms[base.index], result.spec.shape
-    zeros = isinstance(form, Number) and form.value == 0
+    shape = result.spec.shape
     last = bool(shape) and call.attrs["dim"] % len(shape) == len(shape) - 1
     whole = index.spec.shape == source.spec.shape and index.spec.shape[:-1] == shape[:-1]
-    if not (zeros and last and whole and index.spec.dtype.numpy.name == "int64"):
+    if not (is_zero(builder, base) and last and whole and index.spec.dtype.numpy.name == "int64"):
         builder.host(call)
         return
     view = only_user(builder, result, "view")

@@ -1,9 +1,9 @@
 """Machine code for a nest: loops over rows and columns with vectors inside.
 
-A row is walked once per level of its reductions: first what the first reductions need, then what needs their results,
-and so on. What does not change inside a loop is computed outside; what two walks need and is dear lies in the thread's
-scratch memory meanwhile. Extents, strides and addresses are arguments, so that nests of the same structure share their
-code: `structure` is the key by which they do. Read next: compile/memory.py.
+A row is walked once per level of its reductions: first what the first reductions need, then what needs their
+results, and so on. What does not change inside a loop is computed outside; what two walks need and is dear
+lies in the thread's scratch memory meanwhile. Extents, strides and addresses are arguments, so that nests of
+the same structure share their code: `structure` is the key by which they do. Read next: compile/memory.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where buffers lie: one block of memory for all that is needed only within a step, planned by lifetimes.
 
-Buffers whose lifetimes do not meet share memory. A buffer that is to become the new content of an outside tensor lies
-in that tensor's own memory, if nobody needs the old content any more. Read next: compile/program.py.
+Buffers whose lifetimes do not meet share memory. A buffer that is to become the new content of an outside
+tensor lies in that tensor's own memory, if nobody needs the old content any more. Read next:
+compile/program.py.
 """
 
 from __future__ import annotations

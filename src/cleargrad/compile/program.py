@@ -1,7 +1,9 @@
-"""A program: records of kernels over one block of memory, run by one native call (or a few, around host calls).
+"""A program: records of kernels over one block of memory, run by one native call (or a few, around host
+calls).
 
-`Program(graph)` compiles a recorded graph; `run` binds inputs and outside tensors by reference, runs, and gives back
-the outputs. What outside tensors become is in their memory afterwards. Read next: compile/capture.py.
+`Program(graph)` compiles a recorded graph; `run` binds inputs and outside tensors by reference, runs, and
+gives back the outputs. What outside tensors become is in their memory afterwards. Read next:
+compile/capture.py.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from cleargrad.codegen.llvm_text import Code, Val, element_of
 from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
 from cleargrad.compile import memory, scatter
 from cleargrad.compile.fuse import Fuser, Nest
+from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Load, Number, kind_of
 from cleargrad.compile.loops import MEMORY, Emitter, structure, units
 from cleargrad.compile.passes import prepared
@@ -52,8 +55,9 @@ class Program:
         spans = memory.lifetimes(self.entries)
         self.products: dict[int, tuple[gemm.Steps, Buffer]] = {}
         for position, entry in enumerate(self.entries):
-            if isinstance(entry, Product):
-                needed = product_steps(entry, team().threads)
+            if isinstance(entry, (Product, Native)):
+                threads = team().threads
+                needed = entry.choose(threads=threads) if isinstance(entry, Native) else product_steps(entry, threads)
                 work = Buffer(-1 - position, (needed.work,), np.dtype(np.uint8), "inside", (1,))
                 self.products[id(entry)] = (needed, work)
                 spans[work] = (position, position)
@@ -126,7 +130,24 @@ class Program:
             return [Launch(kernel, words, scatter.units(columns), alone, reads, writes)]
         if isinstance(entry, Product):
             return self.product(entry, reads, writes)
+        if isinstance(entry, Native):
+            return self.native(entry, reads, writes)
         return None
+
+    def native(self, entry: Native, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
+        needed, work = self.products[id(entry)]
+        loads = {**entry.operands, **entry.results, "work": Load(work, (1,), (0,), 0, ())}
+        alone = entry.work < 4 * SMALL
+        found = []
+        for step in needed.steps:
+            words = []
+            for word in step.words:
+                if isinstance(word, tuple):
+                    word = ("error", None) if word[0] == "error" else ("address", loads[word[0]], word[1])
+                words.append(word)
+            launch = Launch(step.kernel, words, step.units, alone or step.units == 1, [*reads, work], [*writes, work])
+            found.append(launch)
+        return found
 
     def product(self, entry: Product, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
         needed, work = self.products[id(entry)]

@@ -1,4 +1,5 @@
-"""The NumPy reading of a graph with the face of a program: the backend "aot_eager", and what programs are tested by.
+"""The NumPy reading of a graph with the face of a program: the backend "aot_eager", and what programs are
+tested by.
 
 Read next: compile/program.py.
 """

@@ -20,15 +20,17 @@ from cleargrad.codegen.jit import addresses
 from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
 from cleargrad.compile.fuse import Nest
 from cleargrad.compile.loops import CHUNK, flat
-from cleargrad.compile.program import SMALL, Program
+from cleargrad.compile.program import Program
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import INFERENCE, Tensor, cell_of, tick, wrap
 from cleargrad.errors import user_place
 from cleargrad.ops.record import CaptureError, Recorder
+from cleargrad.optim.rule import SWITCHES
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
 LINE = 64
+COST, SHARED = 16, 1 << 21  # of an element, and from which sum on two threads are quicker than one
 
 Item = tuple[Tensor, Tensor, dict[str, Any]]  # a parameter, its gradient, its state
 
@@ -55,8 +57,7 @@ class Template:
 
     def __init__(self, optimizer: Any, item: Item, options: dict[str, Any]) -> None:
         self.inputs: list[tuple[str, int | None]] = []  # the options that are read at every step
-        p, g, state = (like(x) for x in item[:2]), None, None
-        parameter, gradient = p
+        parameter, gradient = like(item[0]), like(item[1])
         state = {name: like(kept) for name, kept in item[2].items()}
         self.tensors = [parameter, gradient, *state.values()]
         graph = self.recorded(optimizer, parameter, gradient, state, options)
@@ -79,9 +80,7 @@ class Template:
         try:
             with Recorder() as recorder:
                 options = self.symbolic(optimizer, recorder, options)
-                if state:
-                    optimizer._count(state, options)
-                optimizer._update(p, g, state, options)
+                optimizer._apply(p, g, state, options)
                 return recorder.finish([])
         except CaptureError as reason:
             raise Unfit("the rule asks for values") from reason
@@ -144,7 +143,7 @@ def numbers_of(optimizer: Any, options: dict[str, Any]) -> Iterator[tuple[str, i
             for part, each in enumerate(value):
                 if type(each) in (int, float):
                     yield name, part, each
-        elif type(value) in (int, float) and value != 0:
+        elif type(value) in (int, float) and not (name in SWITCHES and value == 0):
             yield name, None, value
 
 
@@ -167,10 +166,12 @@ class Bound:
         self.work = np.empty(count * template.work + LINE, np.uint8)
         self.options = np.zeros(max(len(template.inputs), 1), np.float64)
         self.words = np.zeros((count, len(template.words)), np.int64)
-        self.gradients: list[tuple[int, int]] = []  # the words that are addresses of gradients, and their shifts
+        self.gradients: list[
+            tuple[int, int]
+        ] = []  # the words that are addresses of gradients, and their shifts
         self.fill(places)
         self.records = self.recorded(count)
-        self.threads = 2 if self.sizes.sum() * 16 > SMALL else 1
+        self.threads = 2 if self.sizes.sum() * COST > SHARED else 1
 
     def apart(self, places: np.ndarray) -> None:
         """Refuses memory that two parameters share: their order would matter."""
@@ -254,14 +255,15 @@ def step(optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: 
     """One step of all parameters; False, and nothing is done, unless all of them are plain."""
     try:
         arrays = [x._data for p, _, state in items for x in (p, *state.values())]
-        key = kind_of(optimizer, options, items[0])
-    except (AttributeError, TypeError):
+        first = next(item for item in items if item[0]._data.ndim)
+        key = kind_of(optimizer, options, first)
+    except (AttributeError, TypeError, StopIteration):
         return False
     known = _groups.setdefault(optimizer, {})
     found, bound = known.get(id(group), (None, None))
     same = bound is not None and found == key and len(arrays) == len(bound.arrays)
     if not same or not all(map(operator.is_, arrays, bound.arrays)):  # type: ignore[union-attr]
-        bound = bind(key, optimizer, options, items, arrays)
+        bound = bind(key, optimizer, options, first, items, arrays)
         known[id(group)] = (key, bound)
     if bound is None:
         return False
@@ -284,14 +286,19 @@ def kind_of(optimizer: Any, options: dict[str, Any], item: Item) -> tuple:
 
 
 def bind(
-    key: tuple, optimizer: Any, options: dict[str, Any], items: list[Item], arrays: list[np.ndarray]
+    key: tuple,
+    optimizer: Any,
+    options: dict[str, Any],
+    first: Item,
+    items: list[Item],
+    arrays: list[np.ndarray],
 ) -> Bound | None:
-    if not all(plain(item, items[0]) for item in items):
+    if not all(plain(item, first) for item in items):
         return None
     try:
         if key not in _templates:
             _templates[key] = None
-            _templates[key] = Template(optimizer, items[0], options)
+            _templates[key] = Template(optimizer, first, options)
         template = _templates[key]
         return None if template is None else Bound(template, items, arrays)
     except Unfit:
@@ -302,7 +309,11 @@ def plain(item: Item, first: Item) -> bool:
     """Whether a parameter and its state are memory that machine code can write."""
     p, _, state = item
     kind, shape = p._data.dtype, p._data.shape
-    if kind is not first[0]._data.dtype or not (kind is F32 or kind is F64) or state.keys() != first[2].keys():
+    if (
+        kind is not first[0]._data.dtype
+        or not (kind is F32 or kind is F64)
+        or state.keys() != first[2].keys()
+    ):
         return False
     if not all(kept._data.flags.carray and not kept._inference for kept in (p, *state.values())):
         return False

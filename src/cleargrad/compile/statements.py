@@ -17,6 +17,7 @@ import numpy as np
 
 from cleargrad.codegen.expr import Expr, identity, trace
 from cleargrad.codegen.llvm_reading import readable
+from cleargrad.compile.images import IMAGES, Native
 from cleargrad.compile.lazy import Buffer, CHEAP, Formulas, Lazy, Load, Number, contiguous, kind_of
 from cleargrad.core.dtype import NARROW
 from cleargrad.ops.conversion import contiguous_format
@@ -120,7 +121,7 @@ class Host:
         return tuple(x for x in self.operands if isinstance(x, Load))
 
 
-Statement = Store | Reduce | Product | AddRows | Host
+Statement = Store | Reduce | Product | AddRows | Native | Host
 
 
 @dataclass
@@ -611,4 +612,5 @@ NATIVE: dict[str, Callable[[Builder, Call], None]] = {
     "as_strided": Builder.window,
     "view_dtype": Builder.host,
     "as_strided_scatter": Builder.write_window,
+    **IMAGES,
 }

@@ -142,7 +142,7 @@ def promote_types(a: dtype, b: dtype) -> dtype:
         return a
     if a in FLOAT8 or b in FLOAT8:
         raise error(RuntimeError, "promote_types", f"promotion of float8 types is not supported: {a} and {b}")
-    if (a in UNSIGNED or b in UNSIGNED) and max(a.category, b.category) < FLOAT:
+    if (a in UNSIGNED or b in UNSIGNED) and FLOAT not in (a.category, b.category):
         rule = f"promotion of uint16, uint32 and uint64 is not supported: {a} and {b}"
         raise error(RuntimeError, "promote_types", rule)
     if a.category != b.category:

@@ -26,6 +26,8 @@ from cleargrad.ops.rearranging import diagonals
 from cleargrad.ops.samples import Fails, Sample, real, truth
 from cleargrad.ops.views import check_tensor
 
+SCORES = 1 << 21  # elements
+
 # Softmax of rows that may be hidden entirely ---------------------------------------------------------------
 
 
@@ -116,6 +118,15 @@ def attention_spec(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, 
     return [Spec((*lead, v._data.shape[-1]), q.dtype), statistics, statistics]
 
 
+def scores_fit(q: np.ndarray, k: np.ndarray, *others: Any, **_: Any) -> bool:
+    """Whether all scores may lie in memory at once, as in a program made of parts."""
+    return q.size // max(q.shape[-1], 1) * k.shape[-2] <= SCORES
+
+
+def scores_of_gradient_fit(g: np.ndarray, q: np.ndarray, k: np.ndarray, *others: Any, **_: Any) -> bool:
+    return scores_fit(q, k)
+
+
 def folded(x: np.ndarray) -> np.ndarray:
     """(heads, rows, width)."""
     return widen(x).reshape(count(x.shape[:-2]), *x.shape[-2:])
@@ -168,6 +179,7 @@ attention_gradient = fused(
     samples=gradient_samples,
     outputs=3,
     spec_first=False,
+    native=scores_of_gradient_fit,
 )
 
 
@@ -211,6 +223,7 @@ attention_op = fused(
     outputs=3,
     without_grad=(1, 2),
     spec_first=False,
+    native=scores_fit,
 )
 
 NAME = "scaled_dot_product_attention"

@@ -150,6 +150,7 @@ channels_gradient = fused(
     samples=channels_gradient_samples,
     outputs=3,
     spec_first=False,
+    native=True,
 )
 
 
@@ -208,6 +209,7 @@ batch_norm_op = fused(
     outputs=3,
     without_grad=(1, 2),
     spec_first=False,
+    native=True,
 )
 
 
@@ -430,6 +432,7 @@ group_norm_op = fused(
     outputs=3,
     without_grad=(1, 2),
     spec_first=False,
+    native=True,
 )
 
 

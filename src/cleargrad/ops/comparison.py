@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr
+from cleargrad.codegen import expr, numpy_reading
+from cleargrad.codegen.native import quickened
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor
@@ -255,13 +256,17 @@ def where_spec(condition: Tensor, x: Any, y: Any) -> Spec:
     return Spec(broadcast("where", *shapes), promoted("where", ("input", "other"), (x, y)))
 
 
+PICK = expr.trace(lambda condition, x, y: expr.where(condition, x, y))[0]
+pick = quickened(numpy_reading.where, PICK)
+
+
 def run_where(condition: np.ndarray, x: Any, y: Any) -> np.ndarray:
     if condition.dtype.kind != "b":
         if condition.dtype != np.uint8:
             raise TypeError("the condition is not boolean")
         condition = condition.astype(np.bool_)
     target = promoted("where", ("input", "other"), (x, y)).numpy
-    return np.where(condition, as_type(x, target), as_type(y, target))
+    return pick(condition, as_type(x, target), as_type(y, target))
 
 
 def where_samples() -> Iterator[Sample]:
@@ -287,7 +292,7 @@ choose = many_door(
                 lambda g, condition: choose(condition, g, 0),
                 lambda g, condition: choose(condition, 0, g),
             ),
-            expr.trace(lambda condition, x, y: expr.where(condition, x, y))[0],
+            PICK,
             where_samples,
             ("condition", "x", "y"),
             (),

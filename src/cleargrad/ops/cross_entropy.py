@@ -102,6 +102,18 @@ def read_target(x: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[n
     return ignored, np.where(ignored, 0, classes)
 
 
+def has_classes(x: np.ndarray, target: np.ndarray, weight: Any, *, reduction: str, ignore_index: int) -> bool:
+    """Raises the error for a class that does not exist; machine code would count some from the end."""
+    read_target(x, target, ignore_index)
+    return True
+
+
+def has_classes_of_gradient(
+    grad: np.ndarray, x: np.ndarray, target: np.ndarray, weight: Any, **options: Any
+) -> bool:
+    return has_classes(x, target, weight, **options)
+
+
 def shares(
     weight: np.ndarray | None, ignored: np.ndarray | None, classes: np.ndarray, kind: np.dtype, reduction: str
 ) -> np.ndarray:
@@ -349,7 +361,9 @@ def picked_loss(name: str, samples: Callable, node: str) -> Callable:
 def entropy_loss(name: str, samples: Callable, node: str) -> Callable:
     vjp = (entropy_adjoint, None, None)
     parts = entropy_parts
-    return fused(name, parts, spec=loss_spec, run=run_cross_entropy, vjp=vjp, samples=samples, node=node)
+    return fused(
+        name, parts, spec=loss_spec, run=run_cross_entropy, vjp=vjp, samples=samples, node=node, native=has_classes,
+    )  # fmt: skip
 
 
 def entropy_parts(x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int) -> Tensor:
@@ -394,6 +408,7 @@ cross_entropy_backward = fused(
     vjp=(entropy_adjoint_of_grad, entropy_adjoint_of_logits, None, None),
     samples=adjoint_samples,
     spec_first=False,
+    native=has_classes_of_gradient,
 )
 
 

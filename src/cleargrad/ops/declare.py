@@ -289,18 +289,19 @@ def fused(
     without_grad: tuple[int, ...] = (),
     spec_first: bool = True,
     rounds: bool = True,
-    native: bool = False,
+    native: bool | Callable = False,
 ) -> Callable:
     """An op made of others, `parts`, for which a faster kernel and a gradient of its own are stated as well.
 
     A recorder sees the parts, so the compiler can look inside; eager calls run the kernel. That both agree is
     one column of the op matrix (replay = eager). `parts` takes the operands and attributes of `run`, as
     tensors; it need not think of narrow floats, which reach it as float32 when any of the parts `rounds`.
-    With `native`, eager calls on large arrays run the compiler's program of the parts.
+    With `native`, eager calls on large arrays run the compiler's program of the parts; a function of the
+    operands checks what the program would not, and says whether it suits them.
     """
     tensors, attrs, variadic = parameters(run)
     if native:
-        run = quickened_op(run, lambda: the_op)
+        run = quickened_op(run, lambda: the_op, native if callable(native) else None)
     the_op = register(
         Op(name, spec, run, vjp, PARTS, samples, tensors, attrs, variadic, outputs,
            node=node_class(node or name), parts=in_float32(parts) if rounds else parts,

@@ -371,6 +371,7 @@ log_total = fused(
     run=run_logsumexp,
     vjp=lambda g, x, out, *, dim, keepdim: restore(g, dim, keepdim) * (x - restore(out, dim, keepdim)).exp(),
     samples=reductions(whole_tensor=False),
+    native=True,
 )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cleargrad.autograd.modes import enable_grad
+from cleargrad.codegen.native import LARGE, kernels
 from cleargrad.core.mode import NO_GRAD, mode
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -63,6 +64,7 @@ class RuleOptimizer(Optimizer):
     def _step_group(self, group: dict[str, Any]) -> None:
         options = readable(group) if mode.recorder is None else self._recorded(group)
         strict = group.get("capturable") or group.get("fused")
+        items = []
         for p in group["params"]:
             g = p.grad
             if g is None:
@@ -78,7 +80,17 @@ class RuleOptimizer(Optimizer):
                 state = self._start(p, g, options)
                 if state:
                     self.state[p] = state
-            self._apply(p, g, state, options)
+            items.append((p, g, state))
+        if not self._apply_together(group, options, items):
+            for p, g, state in items:
+                self._apply(p, g, state, options)
+
+    def _apply_together(self, group: dict[str, Any], options: dict[str, Any], items: list[tuple]) -> bool:
+        """All parameters by one call of machine code, where they are large enough together and nothing is unusual."""
+        if mode.how != NO_GRAD or not self._by_element or sum(p._data.size for p, *_ in items) < LARGE:
+            return False
+        found = kernels()
+        return found is not None and found.step(self, group, options, items)
 
     def _recorded(self, group: dict[str, Any]) -> dict[str, Any]:
         """The group's options with numbers that may differ at the next step as tensors."""

@@ -297,6 +297,8 @@ def library_function(module: str, name: str) -> Any:
 
 def module_class(module: str, name: str) -> Any:
     """A subclass of Module that exists already: one of ours, or one that the program has defined."""
-    ours = module.startswith(("torch.nn.", "cleargrad.nn."))
-    thing = getattr(nn if ours else sys.modules.get(module), name, None)
+    thing = getattr(sys.modules.get(module), name, None)
+    if module.startswith(("torch.nn.", "cleargrad.nn.")):
+        home = sys.modules.get(module.replace("torch", "cleargrad", 1))
+        thing = getattr(nn, name, None) or getattr(home, name, None)  # a few classes are not in torch.nn itself
     return thing if isinstance(thing, type) and issubclass(thing, nn.Module) else None

@@ -1,8 +1,8 @@
 """Convolution and pooling by machine code, on arrays: what eager ops call.
 
-The functions mean what their namesakes in convolution.py and pooling.py mean, which are called instead where there is no
-compiler (llvmlite), for dtypes other than float32 and float64, and for windows too large for a thread's memory.
-Machine code comes from codegen/convolution.py and codegen/pooling.py. Next: recurrent.py.
+The functions mean what their namesakes in convolution.py and pooling.py mean, which are called instead where
+there is no compiler (llvmlite), for dtypes other than float32 and float64, and for windows too large for a
+thread's memory. Machine code comes from codegen/convolution.py and codegen/pooling.py. Next: recurrent.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,316 @@
+"""What became of a compiled function, in words: `cleargrad explain --compile` prints this.
+
+For each program: the graph and what every pass did to it, the kernels with their formulas, what the host runs
+and why, where buffers lie, and where the time goes. Short by default; `full` leaves nothing out. Read next:
+cli/explain.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+from cleargrad.codegen.expr import Expr
+from cleargrad.compile import memory
+from cleargrad.compile.capture import Compiled
+from cleargrad.compile.entry import Entry
+from cleargrad.compile.formula_text import Names, argument_names, lines_of
+from cleargrad.compile.fuse import Nest
+from cleargrad.compile.images import Native
+from cleargrad.compile.lazy import Buffer, Load
+from cleargrad.compile.passes import PASSES
+from cleargrad.compile.statements import KINDS, NATIVE, AddRows, Host, Product
+from cleargrad.compile.watched import PROFILED, WatchedProgram
+from cleargrad.ops.op import OPAQUE
+from cleargrad.ops.record import Graph, Value
+
+ROWS = 12  # kernels that a short report shows
+LINES = 6  # lines of one kernel that it shows
+WIDTH = 110
+KINDS_OF_ENTRIES: list[tuple[type, str]] = [
+    (Nest, "loop nests"),
+    (Product, "matrix products"),
+    (Native, "kernels of their own"),
+    (AddRows, "scatters of rows"),
+    (Host, "host calls"),
+]
+
+
+def report(compiled: Compiled, full: bool = False) -> str:
+    """All that is known of a compiled function."""
+    entries = [entry for found in compiled.entries.values() for entry in found]
+    count = len(entries)
+    lines = [f"{compiled.title}: {count} program{'' if count == 1 else 's'}"]
+    if compiled.eager:
+        lines += ["It runs eagerly.", *(f"  {line}" for line in compiled.reason.splitlines())]
+    elif not entries:
+        lines.append("Nothing was compiled: the first call runs eagerly, the second is recorded.")
+    for number, entry in enumerate(entries, 1):
+        for what, program, inputs in programs_of(entry, compiled.function):
+            lines += ["", f"Program {number}{what}", *indented(about(program, compiled.function, inputs, full))]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def programs_of(entry: Entry, function: Callable) -> Iterator[tuple[str, Any, list[str]]]:
+    """The programs of an entry, each with what it is for and the names of its inputs."""
+    graph, tensors = entry.graph, len(entry.unique)
+    arguments = argument_names(function, tensors, len(graph.inputs)) if entry.flat else None
+    arguments = arguments or [f"input{number}" for number in range(len(graph.inputs))]
+    shapes = ", ".join(shape_of(value.spec) for value in graph.inputs[:tensors])
+    yield f" for arguments {shapes}" if shapes else "", entry.program, arguments
+    backward = entry.backward
+    if backward is not None and getattr(backward, "program", None) is not None:
+        live = len(backward.live)
+        names = [f"gradient{k}" for k in range(live)]
+        names += [f"saved{k}" for k in range(len(backward.second.inputs) - live)]
+        yield ", backward", backward.program, names
+
+
+def about(program: Any, function: Callable, inputs: list[str], full: bool) -> list[str]:
+    if not isinstance(program, WatchedProgram):
+        return [f"made by {type(program).__name__}, of which there is nothing to tell"]
+    names = Names(program, function, inputs)
+    sections = {
+        "graph": graph_lines(program, full),
+        "kernels": kernel_lines(program),
+        "host calls": host_lines(program, names),
+        "memory": memory_lines(program, names, full),
+        "time": time_lines(program),
+        "where the time goes" if not full else "all kernels, in order": entry_lines(program, names, full),
+    }
+    lines = []
+    for title, section in sections.items():
+        if section:
+            lines += [title, *indented(section)]
+    return lines
+
+
+# The graph -------------------------------------------------------------------------------------------------
+
+
+def graph_lines(program: WatchedProgram, full: bool) -> list[str]:
+    """The recorded graph, and what each pass changed."""
+    graph = program.graph
+    lines = [
+        f"{len(graph.calls)} calls recorded: {counted(Counter(call.op.name for call in graph.calls), full)}",
+        f"{len(graph.inputs)} inputs, {len(graph.outside)} tensors from outside, {len(graph.constants)} constants, "
+        f"{len(graph.outputs)} outputs, {len(graph.writes)} tensors written",
+    ]
+    for name, change in PASSES:
+        after = change(graph)
+        lines.append(f"{name}: {what_changed(graph, after, full)}")
+        graph = after
+    kinds = Counter(kind_of(entry) for entry in program.entries)
+    found = ", ".join(f"{kinds[name]} {name}" for _, name in KINDS_OF_ENTRIES if kinds[name])
+    lines.append(f"fused: {len(graph.calls)} calls -> {len(program.plan.statements)} statements -> {found or 'nothing'}")
+    return lines + (["", *str(graph).splitlines()] if full else [])
+
+
+def what_changed(before: Graph, after: Graph, full: bool) -> str:
+    gone = Counter(call.op.name for call in before.calls)
+    gone.subtract(call.op.name for call in after.calls)
+    parts = [f"{len(before.calls)} -> {len(after.calls)} calls"]
+    less = Counter({name: count for name, count in gone.items() if count > 0})
+    more = Counter({name: -count for name, count in gone.items() if count < 0})
+    parts += [f"less {counted(less, full)}"] if less else []
+    parts += [f"more {counted(more, full)}"] if more else []
+    for what, old, new in (
+        ("constants", before.constants, after.constants),
+        ("tensors from outside", before.outside, after.outside),
+    ):
+        parts += [f"{len(old)} -> {len(new)} {what}"] if len(old) != len(new) else []
+    return "; ".join(parts) if len(parts) > 1 else "no change"
+
+
+def counted(names: Counter, full: bool) -> str:
+    """Names with how often, the most frequent first."""
+    common = names.most_common(None if full else 8)
+    rest = len(names) - len(common)
+    return ", ".join(f"{count} {name}" for name, count in common) + (f" and {rest} others" if rest else "")
+
+
+# Kernels ---------------------------------------------------------------------------------------------------
+
+
+def kind_of(entry: Any) -> str:
+    return next((name for kind, name in KINDS_OF_ENTRIES if isinstance(entry, kind)), type(entry).__name__)
+
+
+def kernel_lines(program: WatchedProgram) -> list[str]:
+    different = len(set(program.records[:, 0].tolist()))
+    known = different - program.compiled - program.from_disk
+    native = sum(isinstance(segment, tuple) for segment in program.segments)
+    return [
+        f"{different} kernels, run {len(program.records)} times: {program.compiled} compiled now, "
+        f"{program.from_disk} from the disk cache, {max(known, 0)} in this process before",
+        f"{native} native call{'' if native == 1 else 's'} a step on {program.team.threads} threads; "
+        f"the program took {program.seconds:.2f} s to make",
+    ]
+
+
+def host_lines(program: WatchedProgram, names: Names) -> list[str]:
+    rows = Counter((host.call.op.name, why_host(host)) for host in program.host_calls)
+    return [f"{count} x {name}: {reason}" for (name, reason), count in rows.most_common()]
+
+
+def why_host(host: Host) -> str:
+    """Why NumPy runs a call; the rules are those of compile/statements.py."""
+    call = host.call
+    values = [x for x in (*call.operands, *call.results) if isinstance(x, Value)]
+    strange = sorted({str(x.spec.dtype) for x in values} - {f"torch.{kind}" for kind in KINDS})
+    if strange:
+        return f"kernels do not know {', '.join(strange)}"
+    if isinstance(call.op.lower, Expr):
+        return f"a formula without machine code for {call.results[0].spec.dtype}: {short(repr(call.op.lower), 60)}"
+    if call.op.name in NATIVE:
+        shapes = ", ".join(shape_of(x.spec) for x in values)
+        return f"its kernel does not take this form: {shapes}"
+    if call.op.lower is OPAQUE:
+        return "there is no kernel for it"
+    return "the compiler knows no such form"
+
+
+def described(entry: Any, names: Names) -> tuple[str, list[str]]:
+    """An entry in a few words, and what it computes line by line."""
+    if isinstance(entry, Nest):
+        rows, cols = (" x ".join(map(str, extents)) or "1" for extents in (entry.rows, entry.cols))
+        way = "over" if not entry.columns else "by columns over"
+        return f"nest {way} {rows} rows of {cols}", lines_of(entry, names)
+    if isinstance(entry, Product):
+        left, right, place = (load_text(load, names) for load in (entry.left, entry.right, entry.place))
+        sign = "+=" if entry.adds else "="
+        return f"product {sizes(entry)}", [f"{place} {sign} {left} @ {right}"]
+    if isinstance(entry, AddRows):
+        place, rows, places = (names(load.buffer) for load in (entry.place, entry.rows, entry.places))
+        return f"scatter of {entry.rows.shape} rows", [f"{place}[{places}] += {rows}"]
+    if isinstance(entry, Native):
+        title = native_name(entry)
+        given = ", ".join(f"{name} {load_text(load, names)}" for name, load in entry.operands.items())
+        return title, [f"{', '.join(load_text(x, names) for x in entry.results.values())} = {title}({given})"]
+    if isinstance(entry, Host):
+        given = ", ".join(load_text(x, names) if isinstance(x, Load) else str(x) for x in entry.operands)
+        results = ", ".join(f"{names(buffer)} {list(buffer.shape)}" for buffer in entry.results)
+        return f"host call of {entry.call.op.name}", [f"{results} = {entry.call.op.name}({given})"]
+    return kind_of(entry), []
+
+
+def native_name(entry: Native) -> str:
+    """The function that chooses its kernels, which is called after what they compute."""
+    choose: Any = entry.choose
+    function = getattr(choose, "func", choose)
+    return function.__qualname__.split(".")[0].replace("_", " ")
+
+
+def sizes(entry: Product) -> str:
+    *batch, m, n = entry.place.shape
+    many = f"{' x '.join(map(str, batch))} times " if batch else ""
+    return f"{many}{m} x {entry.left.shape[-1]} by {entry.left.shape[-1]} x {n}"
+
+
+def load_text(load: Load, names: Names) -> str:
+    turned = len(load.shape) > 1 and 0 < load.strides[-2] < load.strides[-1]
+    return f"{names(load.buffer)}{'.T' if turned else ''} {list(load.shape)}"
+
+
+# Memory ----------------------------------------------------------------------------------------------------
+
+
+def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]:
+    """The arena, who shares it, and what is written in place."""
+    size = {buffer: buffer.size * buffer.dtype.itemsize for buffer in program.offsets}
+    apart = sum(size.values())
+    saved = f"; side by side they would take {amount(apart)}" if apart > program.arena.nbytes else ""
+    outputs = sum(buffer.size * buffer.dtype.itemsize for buffer in program.outputs)
+    lines = [
+        f"one block of {amount(program.arena.nbytes)} for {len(size)} buffers{saved}",
+        f"{len(program.outputs)} outputs of {amount(outputs)} are new memory at every run",
+    ]
+    inside = sum(not member.kept for nest in program.entries if isinstance(nest, Nest) for member in nest.members)
+    lines.append(f"{inside} values live in registers only")
+    if program.replaced:
+        lines.append(f"{len(program.replaced)} tensors are written where they lie: {listed(program.replaced, names, full)}")
+    if program.copied:
+        late = [buffer for _, buffer in program.copied]
+        lines.append(f"{len(late)} tensors are written at the end, as their old content is needed: {listed(late, names, full)}")
+    spans = memory.lifetimes(program.entries)
+    largest = sorted(size, key=lambda buffer: -size[buffer])[: None if full else 4]
+    for buffer in largest:
+        first, last = spans.get(buffer, (-1 - buffer.number,) * 2)  # work memory of a product lives for one entry
+        what = "work memory" if buffer.number < 0 else f"{names(buffer)} {list(buffer.shape)}"
+        lines.append(f"  {amount(size[buffer]):>9} at {program.offsets[buffer]:>10}, kernels {first} to {last}: {what}")
+    return lines
+
+
+def listed(buffers: Any, names: Names, full: bool) -> str:
+    known = [names(buffer).removeprefix("new ") for buffer in buffers]
+    shown = known if full else known[:4]
+    return ", ".join(shown) + (f" and {len(known) - len(shown)} more" if len(known) > len(shown) else "")
+
+
+def amount(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+# Time ------------------------------------------------------------------------------------------------------
+
+
+def time_lines(program: WatchedProgram) -> list[str]:
+    if not program.costs:
+        return ["the program has not run"]
+    total = sum(program.costs.values())
+    lines = [f"{duration(total)} a step on one thread, kernel by kernel (the least of {min(program.runs, PROFILED)} runs)"]
+    if program.times:
+        whole = median(program.times)
+        lines.append(f"{duration(whole)} a step on {program.team.threads} threads (median of {len(program.times)} runs)")
+    kinds: Counter = Counter()
+    for entry in program.entries:
+        kinds[kind_of(entry)] += program.cost(entry)
+    shares = (f"{name} {100 * cost / total:.0f} %" for name, cost in kinds.most_common() if total and cost)
+    return [*lines, ", ".join(shares)]
+
+
+def entry_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]:
+    """Kernels with their times: the dearest first or, in full, all of them in the order they run."""
+    total = sum(program.costs.values()) or 1.0
+    order = list(enumerate(program.entries))
+    if not full:
+        order = sorted(order, key=lambda pair: -program.cost(pair[1]))[:ROWS]
+    lines = []
+    for number, entry in order:
+        cost = program.cost(entry)
+        title, formulas = described(entry, names)
+        lines.append(f"{duration(cost):>9} {100 * cost / total:5.1f} %  {number:4}  {title}")
+        shown = formulas if full else formulas[:LINES]
+        lines += [" " * 26 + (text if full else short(text, WIDTH - 26)) for text in shown]
+        if len(formulas) > len(shown):
+            lines.append(" " * 26 + f"... and {len(formulas) - len(shown)} more")
+    left = len(program.entries) - len(order)
+    if left:
+        rest = total - sum(program.cost(entry) for _, entry in order)
+        lines.append(f"{duration(max(rest, 0.0)):>9} {100 * rest / total:5.1f} %        in {left} others (--full shows them)")
+    return lines
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.1f} us"
+
+
+# Text ------------------------------------------------------------------------------------------------------
+
+
+def shape_of(spec: Any) -> str:
+    return f"{spec.dtype.name}{list(spec.shape)}"
+
+
+def short(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
