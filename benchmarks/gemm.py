@@ -1,19 +1,22 @@
 """How fast our products of matrices are, next to NumPy's (OpenBLAS) and PyTorch's (MKL), in one process.
 
-    python benchmarks/gemm.py [--json benchmarks/results/gemm.json] [--rounds 15] [--threads 1 2] [--only gpt]
+    python benchmarks/gemm.py [--json benchmarks/results/gemm.json] [--rounds 40] [--threads 1] [--only gpt]
 
 The shapes are those of the training steps in benchmarks/train_step.py, each with its transposes. Ours run inside
 a list of kernels, as they do in a compiled step; the others are called from Python, as eager code does. All take
 turns in short rounds and the best round of each counts: the machine is shared, only ratios mean something. One
-thread is measured by its processor time, several by the clock. Needs torch, and threadpoolctl to hold NumPy to a
-number of threads.
+thread is measured by its processor time, several by the clock, which says something only on an idle machine. What a
+busy one can tell is how evenly the work is cut: "cut in 2" and "cut in 8" are the time of the whole by that of the
+longest share, each share run alone. Needs torch, and threadpoolctl to hold NumPy to a number of threads.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import platform
+import sys
 import time
 from collections.abc import Callable
 
@@ -61,6 +64,9 @@ SHAPES = {
 }
 
 
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
 def operands(shape: tuple) -> tuple[np.ndarray, np.ndarray]:
     batch, m, n, k, left, right = shape
     random = np.random.default_rng(0)
@@ -76,13 +82,13 @@ def operands(shape: tuple) -> tuple[np.ndarray, np.ndarray]:
 class Ours:
     """A list of kernels that computes one product some times."""
 
-    def __init__(self, team: Team, left: np.ndarray, right: np.ndarray, times: int) -> None:
+    def __init__(self, team: Team, left: np.ndarray, right: np.ndarray, times: int, cut: int = 0) -> None:
         batch, m, k = left.shape
         n = right.shape[2]
         self.team, self.left, self.right, self.times = team, left, right, times
         self.result = np.empty((batch, m, n), np.float32)
         strides = [[step // 4 for step in array.strides] for array in (left, right, self.result)]
-        plan = gemm.steps(batch, m, n, k, "float32", *strides, threads=team.threads)
+        plan = gemm.steps(batch, m, n, k, "float32", *strides, threads=cut or team.threads)
         self.work = np.empty(plan.work + 64, np.uint8)
         starts = {"left": left, "right": right, "place": self.result, "work": self.work}
         self.words, rows = [], []
@@ -94,6 +100,27 @@ class Ours:
 
     def __call__(self) -> None:
         self.team.run(self.records.ctypes.data, len(self.records), self.team.threads)
+
+
+def longest_share(ours: Ours, cut: int) -> float:
+    """Seconds of processor time of the busiest of `cut` threads, without the others."""
+    seconds = 0.0
+    scratch = ours.team.scratch_at[0]
+    for code, words, units, _ in ours.records.tolist():
+        kernel = KERNEL(code)
+        shares = [(units * number // cut, units * (number + 1) // cut) for number in range(cut)]
+        seconds += max(best_time(lambda: kernel(words, *share, scratch)) for share in shares)  # noqa: B023
+    return seconds
+
+
+def best_time(function: Callable[[], None], rounds: int = 7) -> float:
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.thread_time()
+        for _ in range(4):
+            function()
+        best = min(best, (time.thread_time() - start) / 4)
+    return best
 
 
 def many(function: Callable, times: int) -> Callable[[], None]:
@@ -136,7 +163,12 @@ def measure(shape: tuple, team: Team, rounds: int) -> dict[str, float]:
                 start = clock()
                 run()
                 best[name] = min(best[name], clock() - start)
-    return {name: work * times / seconds / 1e9 for name, seconds in best.items()}
+    found = {name: work * times / seconds / 1e9 for name, seconds in best.items()}
+    if team.threads == 1:
+        whole = longest_share(Ours(team, ours.left, ours.right, 1), 1)
+        for cut in (2, 8):
+            found[f"cut in {cut}"] = whole / longest_share(Ours(team, ours.left, ours.right, 1, cut), cut)
+    return found
 
 
 def main() -> None:
@@ -144,12 +176,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", help="write the figures here")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--only", default="", help="shapes whose name holds this")
     options = parser.parse_args()
     rows = []
-    print(f"{'GFLOP/s':38s} threads {'cleargrad':>10s} {'numpy':>8s} {'torch':>8s}   to the best of both")
+    print(
+        f"{'GFLOP/s':38s} threads {'cleargrad':>10s} {'numpy':>8s} {'torch':>8s}   to their best, cut in 2, in 8"
+    )
     for threads in options.threads:
         team = Team(threads)
         for name, shape in SHAPES.items():
@@ -160,7 +194,8 @@ def main() -> None:
             rows.append({"name": name, "shape": shape, "threads": threads, **found, "ratio": ratio})
             print(
                 f"{name:38s} {threads:7d} {found['cleargrad']:10.2f} {found['numpy']:8.2f} "
-                f"{found['torch']:8.2f} {ratio:8.2f}",
+                f"{found['torch']:8.2f} {ratio:8.2f}       "
+                f"{found.get('cut in 2', 0):8.2f} {found.get('cut in 8', 0):5.2f}",
                 flush=True,
             )
     if options.json:
@@ -171,7 +206,7 @@ def main() -> None:
                 "numpy": np.__version__,
                 "torch": torch.__version__,
             }
-            command = f"python benchmarks/gemm.py --json {options.json}"
+            command = " ".join(["python", *sys.argv])
             json.dump({**machine, "command": command, "rows": rows}, file, indent=1)
 
 

@@ -69,6 +69,7 @@ VARIANTS = {
 
 def run_worker(workload: str, name: str, threads: int) -> None:
     """Answers requests, one line of JSON each, until there are no more."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])  # no library may use more
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints goes where errors go
 
@@ -86,7 +87,9 @@ def run_worker(workload: str, name: str, threads: int) -> None:
 
 
 def is_news(warning: warnings.WarningMessage) -> bool:
-    return issubclass(warning.category, UserWarning) and "cleargrad" in str(warning.filename + str(warning.message))
+    return issubclass(warning.category, UserWarning) and "cleargrad" in str(
+        warning.filename + str(warning.message)
+    )
 
 
 class Worker:
@@ -161,16 +164,18 @@ class Runner:
     failure: str = ""
 
     def start(self) -> None:
-        self.errors = tempfile.TemporaryFile("w+")
+        os.makedirs(self.caches, exist_ok=True)
+        self.errors = Path(self.caches) / f"{self.name}.txt"
         words = [__file__, "--worker", self.workload, self.name, str(self.threads)]
-        self.process = subprocess.Popen(
-            [sys.executable, *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            env=environment(self.threads, self.caches),
-        )
+        with open(self.errors, "w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment(self.threads, self.caches),
+            )
 
     def listen(self) -> Any:
         assert self.process.stdout is not None
@@ -180,8 +185,8 @@ class Runner:
         watch.cancel()
         if not line:
             self.process.wait()
-            self.errors.seek(0)
-            raise Failed((self.errors.read().strip().splitlines() or ["it ended without a word"])[-1])
+            said = self.errors.read_text(errors="replace").strip().splitlines()
+            raise Failed(said[-1] if said else "it ended without a word")
         return json.loads(line)
 
     def be_ready(self) -> None:
@@ -230,7 +235,11 @@ def variants_of(workload: str, with_torch_compile: bool) -> list[str]:
     names = [n for n, v in VARIANTS.items() if v.library != "numpy" or alone]
     if alone:
         names.remove("torch compiled model")
-    return [n for n in names if with_torch_compile or not (VARIANTS[n].library == "torch" and VARIANTS[n].compiles)]
+    return [
+        n
+        for n in names
+        if with_torch_compile or not (VARIANTS[n].library == "torch" and VARIANTS[n].compiles)
+    ]
 
 
 def measure(workload: str, options: argparse.Namespace, folder: str) -> dict[str, Any]:
@@ -333,7 +342,10 @@ def distance(losses: list[float], reference: list[float]) -> float:
 
 def print_workload(title: str, found: dict[str, Any]) -> None:
     columns = ("ms/step", "ratio", "spread", "first, s", "peak MB", "grown MB", "loss")
-    print(f"\n{title}\n{'':22}{columns[0]:>10}{columns[1]:>8}{columns[2]:>16}" + "".join(f"{c:>10}" for c in columns[3:]))
+    print(
+        f"\n{title}\n{'':22}{columns[0]:>10}{columns[1]:>8}{columns[2]:>16}"
+        + "".join(f"{c:>10}" for c in columns[3:])
+    )
     for name, row in found["variants"].items():
         if "failure" in row:
             print(f"{name:22}  failed: {row['failure']}")
@@ -356,9 +368,16 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
         variants = result["variants"]
         ours, eager = variants["cleargrad compiled"], variants["cleargrad"]
         theirs = [v["peak, MB"] for n, v in variants.items() if n.startswith("torch") and "peak, MB" in v]
-        row = rows[workload] = {"bar": WORKLOADS[workload].bar, "goal": WORKLOADS[workload].goal, "best": result["best"]}
+        row = rows[workload] = {
+            "bar": WORKLOADS[workload].bar,
+            "goal": WORKLOADS[workload].goal,
+            "best": result["best"],
+        }
         row["compiled"], row["eager"] = ours.get("ratio"), eager.get("ratio")
-        row["first calls cold, s"], row["first calls warm, s"] = ours.get("first calls cold, s"), ours.get("first calls, s")
+        row["first calls cold, s"], row["first calls warm, s"] = (
+            ours.get("first calls cold, s"),
+            ours.get("first calls, s"),
+        )
         row["another batch size, s"] = ours.get("another batch size, s")
         if theirs and "peak, MB" in ours:
             row["peak / least of PyTorch's"] = round(ours["peak, MB"] / min(theirs), 3)
@@ -376,24 +395,39 @@ def print_summary(rows: dict[str, Any], mean: float | None) -> None:
     def text(value: float | None, width: int = 9) -> str:
         return f"{'-' if value is None else format(value, '.3f'):>{width}}"
 
-    print(f"\n{'to the best PyTorch':46}{'compiled':>9}{'bar':>7}{'goal':>7}{'':9}{'eager':>9}{'cold, s':>9}{'warm, s':>9}")
+    heads = f"{'compiled':>9}{'bar':>7}{'goal':>7}{'':9}{'eager':>9}{'cold, s':>9}{'warm, s':>9}"
+    print(f"\n{'to the best PyTorch':46}{heads}")
     for workload, row in rows.items():
         ratio = row["compiled"]
-        verdict = "" if ratio is None else "goal" if ratio <= row["goal"] else "reached" if ratio <= row["bar"] else "above"
+        verdict = (
+            ""
+            if ratio is None
+            else "goal"
+            if ratio <= row["goal"]
+            else "reached"
+            if ratio <= row["bar"]
+            else "above"
+        )
         print(
             f"{WORKLOADS[workload].title:46}{text(ratio)}{row['bar']:7.2f}{row['goal']:7.2f}  {verdict:7}"
             f"{text(row['eager'])}{text(row['first calls cold, s'])}{text(row['first calls warm, s'])}"
         )
     print(f"{'eager, geometric mean':46}{'':9}{1.0:7.2f}{'':16}{text(mean)}")
     for label in ("another batch size, s", "peak / least of PyTorch's", "time / bandwidth floor"):
-        known = [f"{workload} {row[label]:.3f}" for workload, row in rows.items() if row.get(label) is not None]
+        known = [
+            f"{workload} {row[label]:.3f}" for workload, row in rows.items() if row.get(label) is not None
+        ]
         if known:
             print(f"{label}: {', '.join(known)}")
 
 
 def read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", default=",".join(WORKLOADS), help="some of them, by comma (default: all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--workloads", default=",".join(WORKLOADS), help="some of them, by comma (default: all)"
+    )
     parser.add_argument("--rounds", type=int, help="turns of each variant (default: 15)")
     parser.add_argument("--turn", type=float, help="seconds that a turn takes, about (default: 0.06)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))

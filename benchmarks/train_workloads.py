@@ -25,7 +25,7 @@ class Setup:
 
 @dataclass
 class Task:
-    """A training step, and the arguments of one by the size of the batch; `value` says where training has got to."""
+    """A training step, and arguments for it by the size of the batch; `value` says where training has got to."""
 
     step: Callable[..., Any]
     data: Callable[[int, int], tuple]  # (size of the batch, which batch)
@@ -56,7 +56,9 @@ def images(torch: Any, shape: tuple[int, ...], classes: int) -> Callable[[int, i
     return data
 
 
-def tokens(torch: Any, length: int, vocabulary: int, parts: tuple[int, ...] = ()) -> Callable[[int, int], tuple]:
+def tokens(
+    torch: Any, length: int, vocabulary: int, parts: tuple[int, ...] = ()
+) -> Callable[[int, int], tuple]:
     """Random text, and the same text one place further."""
 
     def data(size: int, number: int) -> tuple:
@@ -201,7 +203,7 @@ def adam(torch: Any, setup: Setup) -> Task:
 
 
 class Streams:
-    """The bytes that Adam moves and nothing else: four arrays are read and three of them written, by all threads."""
+    """The bytes that Adam moves and nothing else: all threads read four arrays and write three of them."""
 
     def __init__(self, threads: int) -> None:
         self.pool = ThreadPoolExecutor(threads)

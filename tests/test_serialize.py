@@ -275,6 +275,16 @@ def test_whole_modules():
     assert cg.serialization.get_safe_globals() == []
 
 
+@pytest.mark.parametrize(
+    ("name", "given"), [("TransformerEncoderLayer", (8, 2, 16)), ("LSTM", (3, 2)), ("Sequential", ())]
+)
+def test_whole_modules_of_the_library(name, given):
+    """Some have parts whose classes are not in torch.nn itself."""
+    ours, theirs = getattr(cg.nn, name)(*given), getattr(torch.nn, name)(*given)
+    for loaded in (again(ours, weights_only=False), from_torch(theirs, weights_only=False)):
+        assert type(loaded) is type(ours) and list(loaded.state_dict()) == list(ours.state_dict())
+
+
 # Arguments --------------------------------------------------------------------------------------------------
 
 

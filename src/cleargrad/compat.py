@@ -56,7 +56,6 @@ STOOD_IN_FOR = (
     "torch._higher_order_ops",
     "torch._dynamo.",
     "torch.nn.quantized",
-    "torch.nn.utils.prune",
     "torch.utils.flop_counter",
 )
 

@@ -1,7 +1,7 @@
 """How many threads compute: torch.get_num_threads and its kin.
 
-The threads are those of NumPy's linear algebra library; threadpoolctl finds that library, whichever it is, and
-sets its number. Read next: settings.py.
+The threads are those of NumPy's linear algebra library, which threadpoolctl finds, whichever it is, and those of
+the team that runs machine code (codegen/team.py), which reads `chosen`. Read next: settings.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from cleargrad.errors import error
 
+chosen: list[int] = []  # what set_num_threads was last called with
 _between: int | None = None  # what set_num_interop_threads was called with
 
 
@@ -38,8 +39,9 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(int: int, /) -> None:
-    """Lets matrix products use so many threads, from now on and in the whole process."""
+    """Lets kernels use so many threads, from now on and in the whole process."""
     count = check_count("set_num_threads", int)
+    chosen[:] = [count]
     for library in controller().lib_controllers:
         library.set_num_threads(count)
 

@@ -158,12 +158,13 @@ def test_every_optimizer(backend, name, options):
     assert programs(world) == 1 and not world.compiled.eager
 
 
-def test_muon(backend):
+def test_muon(backend, monkeypatch):
     def make():
         model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.Tanh(), nn.Linear(8, 3, bias=False))
         return with_optimizer(model, torch.optim.Muon, lr=0.01)
 
-    world = World(make, plain_step, "aot_eager")
+    world = World(make, plain_step, backend)
+    monkeypatch.setattr(__name__ + ".TOLERANCE", 2e-3)  # it computes in bfloat16
     for k in range(5):
         world.call(*batch(k))
     assert programs(world) == 1
@@ -496,6 +497,7 @@ def test_tied_weights(backend):
     assert programs(world) == 1
 
 
+@pytest.mark.filterwarnings("ignore:Lazy modules")
 def test_lazy_modules_and_new_state(backend):
     def make():
         model = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(3))
@@ -589,11 +591,11 @@ def test_checkpoint_of_an_optimizer_is_loaded(backend):
 # Mixed precision -------------------------------------------------------------------------------------------
 
 
-def scaled_step(clip):
+def scaled_step(clip, narrow):
     def step(model, optimizer, scaler):
         def run(x, y):
             optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=narrow):
                 loss = nn.functional.mse_loss(model(x).float(), y)
             scaler.scale(loss).backward()
             if clip:
@@ -609,23 +611,21 @@ def scaled_step(clip):
 
 
 @pytest.mark.parametrize("clip", [True, False])
-@pytest.mark.parametrize("kind", ["SGD", "Adam"])
-def test_grad_scaler(backend, clip, kind):
+@pytest.mark.parametrize("kind, narrow", [("SGD", False), ("SGD", True), ("Adam", False)])
+def test_grad_scaler(backend, clip, kind, narrow, monkeypatch):
+    if narrow:  # a sum in another order may round to another bfloat16
+        monkeypatch.setattr(__name__ + ".TOLERANCE", 2e-2)
+
     def make():
         scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=2)
         return *with_optimizer(net(), getattr(torch.optim, kind), lr=0.01), scaler
 
-    world = World(make, scaled_step(clip), backend)
+    world = World(make, scaled_step(clip, narrow), backend)
     for k in range(10):
         x, y = batch(k)
         if k in (4, 5, 7):
             x[0, 0] = float("inf")
-        global TOLERANCE
-        TOLERANCE = 1e-4  # a sum in another order may round to another bfloat16
-        try:
-            world.call(x, y)
-        finally:
-            TOLERANCE = 2e-6
+        world.call(x, y)
         skipped = [made[2].step_was_skipped(made[1]) for made, *_ in world.sides]
         assert skipped == [k in (4, 5, 7)] * 2
     assert programs(world) == 1 and not world.compiled.eager
@@ -698,7 +698,7 @@ def test_number_back(backend):
         lambda loss: str(loss),
         lambda loss: np.isnan(loss.item()),
         lambda loss: int(loss * 100),
-        lambda loss: torch.ones(3)[loss.reshape(1) > 0].sum(),
+        lambda loss: torch.ones(1)[loss.reshape(1) > 0].sum(),
         lambda loss: loss.reshape(1).nonzero(),
     ],
 )

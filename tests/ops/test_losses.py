@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,3 +171,21 @@ def test_gaussian_variance_below_eps_still_has_a_gradient() -> None:
     assert_same_gradient(
         ours, TF.gaussian_nll_loss(torch.from_numpy(mean), torch.from_numpy(target), b), a, b
     )
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(
+    "name",
+    ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"]
+    + ["binary_cross_entropy", "binary_cross_entropy_with_logits"],
+)
+def test_gradient_of_the_target_alone(name: str, reduction: str) -> None:
+    """As in mse_loss(noise, model(x)): the input is data, the target was computed."""
+    values = [[0.1, 0.7, 0.4], [0.9, 0.2, 0.6]]
+
+    def gradient(lib: Any) -> Any:
+        input, target = lib.tensor(values), (lib.tensor(values) * 0.5 + 0.2).requires_grad_()
+        loss = getattr(lib.nn.functional, name)(input, target, reduction=reduction)
+        return lib.autograd.grad(loss.sum(), target)[0]
+
+    np.testing.assert_allclose(gradient(cg).numpy(), gradient(torch).numpy(), rtol=1e-5)

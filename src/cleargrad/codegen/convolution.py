@@ -10,7 +10,7 @@ next: codegen/windows.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from math import prod
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.codegen import convolution_weight as weight
+from cleargrad.codegen import winograd
 from cleargrad.codegen.convolution_tiles import NAMES, PACK_NAMES, Structure, TapSum, weight_packer
 from cleargrad.codegen.gemm import ELEMENTS, Step, Steps
 from cleargrad.codegen.jit import Kernel, lanes, registers
@@ -171,6 +172,8 @@ def steps(problem: Problem, threads: int, finish: Finish, work: int = 0) -> Step
     """The kernels of a sum of taps, whose packed weights lie `work` bytes behind the beginning of the work memory."""
     if problem.samples == 0 or problem.results == 0 or any(axis.count <= 0 for axis in problem.axes):
         return Steps([], 0)
+    if suits_winograd(problem):
+        return WinogradChoice(problem, threads).steps(finish, work)
     return Choice(problem, threads).steps(finish, work)
 
 
@@ -294,6 +297,115 @@ class Choice:
             **layout.words(),
         }  # fmt: skip
         return with_tables(NAMES, values, layout.tables())
+
+
+CELLS = 48  # tiles of a block
+TURNED = 2 << 20  # bytes of turned tiles of a block, at most
+PRODUCTS = 128 << 10  # bytes of sums of their products at a time
+ENOUGH = 12  # channels and results: with fewer, turning costs more than it saves
+
+
+def suits_winograd(problem: Problem) -> bool:
+    """Whether a problem is 3 by 3 taps side by side, with channels enough."""
+    depth, *plane = problem.axes
+    flat = (depth.size, depth.count, depth.shifts, depth.before) == (1, 1, (0,), 0)
+    close = all(sorted(a.shifts) == [0, 1, 2] and a.step == a.spread == 1 and a.first == 0 for a in plane)
+    enough = min(problem.channels, problem.results) >= ENOUGH and plane[0].count * plane[1].count >= 9
+    return problem.element == "float" and flat and close and enough
+
+
+class WinogradChoice:
+    """A convolution by Winograd's way with everything decided."""
+
+    def __init__(self, problem: Problem, threads: int) -> None:
+        self.problem, self.size = problem, SIZES[problem.element]
+        self.width = lanes()
+        self.height, self.vectors = (4, 3) if registers() == 16 else (8, 3)
+        self.strips = -(-problem.results // self.height)
+        depth, *plane = problem.axes
+        # A tile is two by two outputs, of which the last may be missing, and reads four by four entries.
+        self.axes = (depth, *(replace(axis, shifts=(0, 1, 2, 3)) for axis in plane))
+        tall, wide = (-(-axis.count // 2) for axis in plane)
+        most = max(min(CELLS, TURNED // (winograd.POINTS * problem.channels * self.size)), self.width)
+        rows, columns = 1, wide
+        if wide > most:
+            columns = -(-wide // -(-wide // most))
+        else:
+            rows = -(-tall // -(-tall // (most // wide)))
+        self.layout = Layout(self.axes, 2 * rows, 2 * columns)
+        self.samples_each = 1
+        if (rows, columns) == (tall, wide):
+            fitting = max(1, most // (rows * columns))
+            self.samples_each = max(1, min(fitting, problem.samples // threads))
+        cells = rows * columns * self.samples_each
+        self.pitch = (-(-cells // self.width) | 1) * self.width
+        self.copied_each = max(1, min(problem.channels, NEAR // (self.layout.channel * self.size)))
+        self.channels_each = min(problem.channels, 192)
+        self.sample_blocks = -(-problem.samples // self.samples_each)
+        units = self.sample_blocks * problem.groups * self.layout.blocks
+        self.strip_parts = 1
+        while units * self.strip_parts < 2 * threads and self.strip_parts < self.strips:
+            self.strip_parts += 1
+        self.strips_part = -(-self.strips // self.strip_parts)
+        self.strip_parts = -(-self.strips // self.strips_part)
+        strips = max(1, PRODUCTS // (winograd.POINTS * self.pitch * self.height * self.size))
+        self.strips_each = -(-self.strips_part // -(-self.strips_part // strips))
+
+    def steps(self, finish: Finish, work: int) -> Steps:
+        p = self.problem
+        structure = Structure(
+            element=p.element, lanes=self.width, height=self.height, vectors=self.vectors, single=True, step=1,
+            together=True, bias=finish.bias, relu=finish.relu, gate=finish.gate,
+        )  # fmt: skip
+        step = (-(-p.groups * self.strips * p.channels * self.height // 16) | 1) * 16
+        y, x = p.axes[1:]
+        order = [p.taps[y.shifts.index(i) * 3 + x.shifts.index(j)] for i in range(3) for j in range(3)]
+        values: dict[str, Any] = {
+            "weight": ("weight", 0), "target": ("work", work), "strips": self.strips, "channels": p.channels,
+            "results": p.results, "weight_group": p.weight[0], "weight_result": p.weight[1],
+            "weight_channel": p.weight[2], "weight_step": step,
+        }  # fmt: skip
+        words = with_tables(winograd.PACK_NAMES, values, {"tap_places": order})
+        packing = Step(turned_packer(p.element, self.height), words, p.groups * self.strips)
+        units = self.sample_blocks * p.groups * self.strip_parts * self.layout.blocks
+        adding = Step(winograd_sum(structure), self.words(finish, work, step), units)
+        return Steps([packing, adding], winograd.POINTS * step * self.size)
+
+    def words(self, finish: Finish, work: int, weight_step: int) -> list[Any]:
+        p, layout = self.problem, self.layout
+        _, height, width = p.axes
+        plane, place = height.size * width.size, height.count * width.count
+        turned = (-(-p.channels * self.pitch // 16) | 1) * 16
+        image = -(-(self.copied_each * layout.channel + 64) * self.size // LINE) * LINE
+        sums = image + winograd.POINTS * turned * self.size
+        sums_step = (-(-self.strips_each * self.height * self.pitch // 16) | 1) * 16
+        if sums + winograd.POINTS * sums_step * self.size > SCRATCH:
+            raise TooLarge
+        values: dict[str, Any] = {
+            "source": ("source", 0), "weight": ("work", work), "bias": ("bias", 0) if finish.bias else 0,
+            "gate": ("gate", 0) if finish.gate else 0, "place": ("place", 0), "groups": p.groups,
+            "strips": self.strips, "strips_each": self.strips_each, "strips_part": self.strips_part,
+            "strip_parts": self.strip_parts, "samples": p.samples, "samples_each": self.samples_each,
+            "channels": p.channels, "results": p.results, "channels_each": self.channels_each,
+            "copied_each": self.copied_each, "taps": 1,
+            "turned_room": image, "cells_pitch": self.pitch, "turned_step": turned,
+            "sums_room": sums, "sums_pitch": self.pitch, "sums_step": sums_step,
+            "weight_step": weight_step, "source_batch": p.groups * p.channels * plane,
+            "source_channel": plane, "source_z": 0, "source_y": width.size,
+            "place_batch": p.groups * p.results * place, "place_channel": place, "place_y": width.count,
+            **layout.words(),
+        }  # fmt: skip
+        return with_tables(winograd.NAMES, values, layout.tables())
+
+
+@cache
+def winograd_sum(structure: Structure) -> Kernel:
+    return winograd.Winograd(structure).kernel()
+
+
+@cache
+def turned_packer(element: str, height: int) -> Kernel:
+    return winograd.weight_packer(element, height)
 
 
 FEW = 4  # results of a group: with fewer of them, vectors of results would be mostly empty

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cleargrad.codegen.jit import Kernel
-from cleargrad.codegen.llvm_text import Val, vector
+from cleargrad.codegen.llvm_text import Val, vector, width_of
 from cleargrad.codegen.packing import PARAMETERS
 from cleargrad.codegen.windows import TABLES, WORDS, Block, WindowCode, part
 
@@ -60,8 +60,8 @@ class TapSum:
             self.unit(unit)
         code.do("ret void")
         text = code.function("kernel", PARAMETERS, notes="nounwind ")
-        tiles = Tiles(self.structure)
-        return Kernel("\n".join([tiles.function(), text]), tuple(code.declared | tiles.code.declared))
+        tiles = Tiles(self.structure, NAMES, "channel_room")
+        return Kernel("\n".join([tiles.function("tiles"), text]), tuple(code.declared | tiles.code.declared))
 
     def unit(self, unit: Val) -> None:
         """A block of outputs of one sample, for some channels of one group."""
@@ -128,7 +128,7 @@ class TapSum:
                 ) -> None:
                     value = code.load(code.at(sums, place, self.element), vector(self.element, width))
                     where = code.add(start, code.product(place, step))
-                    value = self.finished(value, bias, where, width)
+                    value = finished(code, s, value, bias, where)
                     code.store(value, code.at(code.word("place", "ptr"), where, self.element))
 
                 if s.together:
@@ -137,16 +137,18 @@ class TapSum:
                     with code.loop(code.integer(0), block.columns) as place:
                         at(place, 1)
 
-    def finished(self, value: Val, bias: Val | None, where: Val, width: int) -> Val:
-        code, zero = self.code, self.code.const(0, value.type)
-        if bias is not None:
-            value = code.add(value, code.splat(bias, width))
-        if self.structure.relu:  # not above zero, but NaN stays
-            value = code.select(code.compare("ole", value, zero), zero, value)
-        if self.structure.gate:
-            gate = code.load(code.at(code.word("gate", "ptr"), where, self.element), value.type)
-            value = code.select(code.compare("ole", gate, zero), zero, value)
-        return value
+
+def finished(code: WindowCode, structure: Structure, value: Val, bias: Val | None, where: Val) -> Val:
+    """What becomes of results before they are stored."""
+    zero = code.const(0, value.type)
+    if bias is not None:
+        value = code.add(value, code.splat(bias, width_of(value.type)))
+    if structure.relu:  # not above zero, but NaN stays
+        value = code.select(code.compare("ole", value, zero), zero, value)
+    if structure.gate:
+        gate = code.load(code.at(code.word("gate", "ptr"), where, code.element), value.type)
+        value = code.select(code.compare("ole", gate, zero), zero, value)
+    return value
 
 
 class Tiles:
@@ -157,12 +159,13 @@ class Tiles:
         Val("%strips", "i64"), Val("%channel", "i64"), Val("%count", "i64"),
     )  # fmt: skip
 
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.code = WindowCode(NAMES, structure.element, structure.lanes)
+    def __init__(self, structure: Structure, names: list[str], room: str, vectors: int = 0) -> None:
+        self.structure, self.room = structure, room  # the word that says how far channels are apart
+        self.vectors = vectors or structure.vectors
+        self.code = WindowCode(names, structure.element, structure.lanes)
         self.element, self.type = self.code.element, self.code.type
 
-    def function(self) -> str:
+    def function(self, name: str) -> str:
         code, s = self.code, self.structure
         _, image, weight, sums, strips, channel, count = self.PARAMETERS
         height = code.integer(s.height)
@@ -171,20 +174,20 @@ class Tiles:
         with code.loop(code.integer(0), strips) as strip:
             first = code.element_at(sums, (code.mul(strip, height), code.word("sums_pitch")))
             self.tile(image, code.element_at(weight, (strip, depth)), first, count, again)
-        return part(code, "tiles", self.PARAMETERS)
+        return part(code, name, self.PARAMETERS)
 
     def tile(self, image: Val, weight: Val, sums: Val, count: Val, again: Val) -> None:
         code, s = self.code, self.structure
         places = []
         for row in range(s.height):
             start = code.element_at(sums, (code.integer(row), code.word("sums_pitch")))
-            places += [code.at(start, code.integer(v * s.lanes), self.element) for v in range(s.vectors)]
+            places += [code.at(start, code.integer(v * s.lanes), self.element) for v in range(self.vectors)]
         totals = [code.slot(self.type, code.const(0, self.type)) for _ in places]
         with code.when(again):
             for total, place in zip(totals, places, strict=True):
                 code.set(total, code.load(place, self.type))
         with code.loop(code.integer(0), count) as channel:
-            here = code.element_at(image, (channel, code.word("channel_room")))
+            here = code.element_at(image, (channel, code.word(self.room)))
             step = code.mul(code.word("taps"), code.integer(s.height))
             factors = code.element_at(weight, (channel, step))
             if s.single:
@@ -197,16 +200,16 @@ class Tiles:
 
     def add_products(self, image: Val, factors: Val, tap: Val, totals: list[Val]) -> None:
         code, s = self.code, self.structure
-        seen = code.at(image, code.listed("distances", tap), self.element)
+        seen = image if s.single else code.at(image, code.listed("distances", tap), self.element)
         values = [
-            code.load(code.at(seen, code.integer(v * s.lanes), self.element), self.type) for v in range(s.vectors)
+            code.load(code.at(seen, code.integer(v * s.lanes), self.element), self.type) for v in range(self.vectors)
         ]
         row = code.element_at(factors, (tap, code.integer(s.height)))
         for number in range(s.height):
             factor = code.load(code.at(row, code.integer(number), self.element), self.element)
             wide = code.splat(factor, s.lanes)
             for v, value in enumerate(values):
-                total = totals[number * s.vectors + v]
+                total = totals[number * self.vectors + v]
                 code.set(total, code.fma(wide, value, code.get(total, self.type)))
 
 

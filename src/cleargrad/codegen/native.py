@@ -16,12 +16,14 @@ import numpy as np
 from cleargrad.codegen.expr import Expr, Var
 
 LARGE = 8_192  # elements from which machine code pays for the way to it, about eight microseconds
-QUICK = frozenset(
-    """add sub mul div neg abs sqrt square reciprocal identity floor ceil trunc round
-    lt le gt ge eq ne logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit
-    bit_and bit_or bit_xor bit_not shift_left shift_right conj real imag angle gcd lcm ldexp nextafter""".split()
-)  # what NumPy does at the speed of memory, or what has no machine code
-LIGHT = QUICK | frozenset("maximum minimum fmax fmin where drop rectified sign copysign".split())
+# What NumPy does at the speed of memory, or what has no machine code.
+QUICK = {
+    "add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "reciprocal", "identity", "floor", "ceil",
+    "trunc", "round", "lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_xor",
+    "logical_not", "isnan", "isinf", "isfinite", "signbit", "bit_and", "bit_or", "bit_xor", "bit_not",
+    "shift_left", "shift_right", "conj", "real", "imag", "angle", "gcd", "lcm", "ldexp", "nextafter",
+}  # fmt: skip
+LIGHT = QUICK | {"maximum", "minimum", "fmax", "fmin", "where", "drop", "rectified", "sign", "copysign"}
 
 loader: Callable[[], Any] | None = None  # gives the module compile/eager.py
 _loaded: list[Any] = []
@@ -104,3 +106,29 @@ def quickened_op(kernel: Callable, get_op: Callable[[], Any], suits: Callable | 
         return kernel(first, *others, **attrs) if results is None else results
 
     return run
+
+
+# Loops of kernels ------------------------------------------------------------------------------------------
+
+
+class Loop:
+    """Scalar formulas computed together, element by element, into matrices that exist.
+
+    A formula is given the operands and the results of the formulas before it. Results may lie where operands do.
+    """
+
+    def __init__(self, operands: int, *formulas: Callable) -> None:
+        self.operands = operands
+        self.trees = [
+            formula(*[Var(f"x{k}", k) for k in range(operands + number)]) for number, formula in enumerate(formulas)
+        ]
+        self.made: dict[np.dtype, Any] = {}  # by dtype, what compile/eager.py makes of it
+
+    def code(self, like: np.ndarray) -> Callable[[tuple, tuple], Callable[[int, int], None]] | None:
+        """Machine code for matrices of this dtype; None where it is not to be had, or not worth it.
+
+        `code(results, operands)` gives a function `(first, rows)` that fills these rows of the results. Matrices
+        of fewer rows than the first result are states, which begin anew at every call.
+        """
+        found = kernels() if like.size >= LARGE else None
+        return None if found is None else found.loop(self, like.dtype)

@@ -1,9 +1,11 @@
 """The threads that run machine code: a list of kernels goes in, one native call runs it on all of them.
 
-The list is an array of records (RECORD int64 each): kernel, arguments, number of work units, flags. Every thread
-walks the same list and takes its share of each kernel's units; a barrier stands only where a record asks for one.
-Between calls the threads wait: some microseconds awake, for a training loop that comes right back, then asleep. The
-walk, the barrier and the waiting are machine code themselves. Read next: compile/__init__.py.
+The list is an array of records (RECORD int64 each): kernel, arguments, number of work units, flags. Every
+thread walks the same list. A record's units are cut into a few parts, and a thread takes its own parts first and
+then those that nobody has taken: on a busy machine, where a worker may not get a processor for a while, the
+others do its work and nobody waits for it. Where a record says so, the walk goes on when all parts before it are
+done. Between calls the threads wait: some microseconds awake, for a training loop that comes right back, then
+asleep. All of this is machine code itself. Read next: compile/__init__.py.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 
 from cleargrad.codegen.jit import Kernel, addresses, host
 from cleargrad.codegen.llvm_text import Code, Val
+from cleargrad.threads import chosen
 
 RECORD = 4
 WAIT = 1  # flag: everything before this record is finished first, by all threads
@@ -25,14 +28,15 @@ ALONE = 2  # flag: one thread takes all units
 SCRATCH = 1 << 22  # bytes of each thread's own memory
 
 # The team's memory by int64; what different threads write lies on different cache lines.
-EPOCH, LIST, LENGTH, THREADS = 0, 1, 2, 3
-ARRIVED, PHASE, ASLEEP = 8, 16, 24
+EPOCH, LIST, LENGTH, THREADS, CLAIMS, DONE = 0, 1, 2, 3, 4, 5
+DOOR, INSIDE, ASLEEP = 8, 16, 24  # the epoch that may be entered, how many workers are in it, how many sleep
 MUTEX, CONDITION, WORDS = 32, 48, 64
 
 RUN, WORK, PREPARE = 0, 1, 2  # what the native function is asked to do
 
+PARTS = 16  # a record's units are cut into at most so many parts, two for each thread
 AWAKE = 20_000  # how often an idle thread looks for work before it sleeps
-PATIENCE = 4_000  # how often a thread looks at a barrier before it lets others run
+PATIENCE = 4_000  # how often a thread looks for the others to be done before it lets somebody run
 
 PARAMETERS = [Val("%team", "ptr"), Val("%number", "i64"), Val("%job", "i64"), Val("%scratch", "ptr")]
 
@@ -67,65 +71,101 @@ class TeamCode(Code):
         elif "+neon" in features:
             self.do('call void asm sideeffect "yield", ""()')
 
-    def barrier(self, threads: Val) -> None:
-        """Nobody goes on before all are here."""
-        phase = self.see(self.word(PHASE))
-        place = self.now("i64", f"add {self.count_up(self.word(ARRIVED))}, 1")
-        last = self.now("i1", f"icmp eq {place}, {threads.name}")
-        with self.when(last):
-            self.show(self.integer(0), self.word(ARRIVED))
-            self.show(self.now("i64", f"add {phase}, 1"), self.word(PHASE))
+    def exchange(self, place: Val, old: Val, new: Val) -> Val:
+        """Writes `new` if the place still holds `old`; whether it did."""
+        pair = "{ i64, i1 }"
+        instruction = f"cmpxchg ptr {place.name}, {old}, {new} seq_cst seq_cst, align 8"
+        done = self.now(pair, instruction)
+        return self.now("i1", f"extractvalue {done}, 1")
+
+    def wait_until(self, place: Val, predicate: str, wanted: Val) -> None:
+        """Goes on when a shared number is as wanted."""
         turns = self.slot("i64", self.integer(0))
         with self.forever() as done:
-            self.leave(self.now("i1", f"icmp ne {self.see(self.word(PHASE))}, {phase.name}"), done)
+            self.leave(self.now("i1", f"icmp {predicate} {self.see(place)}, {wanted.name}"), done)
             self.pause()
             turn = self.now("i64", f"add {self.get(turns, 'i64')}, 1")
             self.set(turns, turn)
             with self.when(self.now("i1", f"icmp sgt {turn}, {PATIENCE}")):
                 self.library("sched_yield")
 
-    def walk(self) -> None:
-        """One thread's way through the list."""
+    def walk_alone(self) -> None:
+        """The list by one thread, without a look at anybody."""
+        scratch = PARAMETERS[3]
+        records = self.now("ptr", f"inttoptr {self.see(self.word(LIST))} to ptr")
+        with self.loop(self.integer(0), self.see(self.word(LENGTH))) as index:
+            kernel, arguments, units, _ = self.record(records, index)
+            self.launch(kernel, arguments, self.integer(0), units, scratch)
+
+    def walk(self, epoch: Val) -> None:
+        """One thread's way through the list, together with others."""
         _, number, _, scratch = PARAMETERS
         threads = self.see(self.word(THREADS))
-        records = self.now("ptr", f"inttoptr {self.see(self.word(LIST))} to ptr")
-        several = self.now("i1", f"icmp sgt {threads}, 1")
+        records, claims, done = (
+            self.now("ptr", f"inttoptr {self.see(self.word(word))} to ptr") for word in (LIST, CLAIMS, DONE)
+        )
+        double = self.mul(threads, self.integer(2))
+        most = self.now("i64", f"call i64 @llvm.smin.i64({double}, i64 {PARTS})")
+        self.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
+        first = self.mul(number, self.integer(2))
+        phase, expected = self.slot("i64", self.integer(0)), self.slot("i64", self.integer(0))
         with self.loop(self.integer(0), self.see(self.word(LENGTH))) as index:
-            record = self.at(records, self.mul(index, self.integer(RECORD)), "i64")
-            kernel, arguments, units, flags = (
-                self.load(self.at(record, self.integer(field), "i64"), "i64") for field in range(RECORD)
-            )
-            waits = self.now("i1", f"trunc {flags} to i1")
-            with self.when(self.now("i1", f"and {waits}, {several.name}")):
-                self.barrier(threads)
+            kernel, arguments, units, flags = self.record(records, index)
+            with self.when(self.now("i1", f"trunc {flags} to i1")):
+                now = self.get(phase, "i64")
+                self.wait_until(self.at(done, now, "i64"), "eq", self.get(expected, "i64"))
+                self.set(phase, self.now("i64", f"add {now}, 1"))
+                self.set(expected, self.integer(0))
             alone = self.now("i1", f"icmp sge {flags}, {ALONE}")
-            below, above = (
-                self.share(units, threads, x) for x in (number, self.add(number, self.integer(1)))
-            )
-            is_first = self.now("i1", f"icmp eq {number}, 0")
-            own = self.now("i64", f"select {is_first}, {units}, i64 0")
-            start = self.now("i64", f"select {alone}, i64 0, {below}")
-            stop = self.now("i64", f"select {alone}, {own}, {above}")
-            with self.when(self.now("i1", f"icmp slt {start}, {stop.name}")):
-                function = self.now("ptr", f"inttoptr {kernel} to ptr")
-                where = self.now("ptr", f"inttoptr {arguments} to ptr")
-                self.do(f"call void {function.name}({where}, {start}, {stop}, {scratch})")
-        with self.when(several):
-            self.barrier(threads)
+            cut = self.now("i64", f"call i64 @llvm.smin.i64({units}, {most})")
+            parts = self.now("i64", f"select {alone}, i64 1, {cut}")
+            self.set(expected, self.now("i64", f"add {self.get(expected, 'i64')}, {parts.name}"))
+            finished = self.at(done, self.get(phase, "i64"), "i64")
+            with self.loop(self.integer(0), parts) as turn:
+                part = self.now("i64", f"urem {self.now('i64', f'add {first}, {turn.name}')}, {parts.name}")
+                claim = self.at(claims, self.add(self.mul(index, self.integer(PARTS)), part), "i64")
+                taken = self.see(claim)
+                free = self.now("i1", f"icmp ne {taken}, {epoch.name}")
+                with self.when(free), self.when(self.exchange(claim, taken, epoch)):
+                    after = self.now("i64", f"add {part}, 1")
+                    start, stop = (
+                        self.now("i64", f"udiv {self.now('i64', f'mul {units}, {x.name}')}, {parts.name}")
+                        for x in (part, after)
+                    )
+                    self.launch(kernel, arguments, start, stop, scratch)
+                    self.count_up(finished)
+        self.wait_until(self.at(done, self.get(phase, "i64"), "i64"), "eq", self.get(expected, "i64"))
 
-    def share(self, units: Val, threads: Val, number: Val) -> Val:
-        return self.now("i64", f"udiv {self.mul(units, number)}, {threads.name}")
+    def record(self, records: Val, index: Val) -> tuple[Val, ...]:
+        place = self.at(records, self.mul(index, self.integer(RECORD)), "i64")
+        return tuple(
+            self.load(self.at(place, self.integer(field), "i64"), "i64") for field in range(RECORD)
+        )
+
+    def launch(self, kernel: Val, arguments: Val, start: Val, stop: Val, scratch: Val) -> None:
+        function = self.now("ptr", f"inttoptr {kernel} to ptr")
+        where = self.now("ptr", f"inttoptr {arguments} to ptr")
+        self.do(f"call void {function.name}({where}, {start}, {stop}, {scratch})")
 
     def run(self) -> None:
-        """The caller's part: wakes the others and walks with them."""
-        several = self.now("i1", f"icmp sgt {self.see(self.word(THREADS))}, 1")
-        with self.when(several):
-            self.count_up(self.word(EPOCH))
+        """The caller's part: alone, or with those whom it wakes."""
+        threads = self.see(self.word(THREADS))
+        with self.when(self.now("i1", f"icmp sle {threads}, 1")):
+            self.walk_alone()
+        with self.when(self.now("i1", f"icmp sgt {threads}, 1")):
+            done = self.now("ptr", f"inttoptr {self.see(self.word(DONE))} to ptr")
+            with self.loop(self.integer(0), self.add(self.see(self.word(LENGTH)), self.integer(1))) as index:
+                self.store(self.integer(0), self.at(done, index, "i64"))
+            epoch = self.now("i64", f"add {self.see(self.word(EPOCH))}, 1")
+            self.show(epoch, self.word(DOOR))
+            self.show(epoch, self.word(EPOCH))
             with self.when(self.now("i1", f"icmp ne {self.see(self.word(ASLEEP))}, 0")):
                 self.library("pthread_mutex_lock", self.word(MUTEX))
                 self.library("pthread_cond_broadcast", self.word(CONDITION))
                 self.library("pthread_mutex_unlock", self.word(MUTEX))
-        self.walk()
+            self.walk(epoch)
+            self.show(self.integer(0), self.word(DOOR))
+            self.wait_until(self.word(INSIDE), "eq", self.integer(0))
 
     def work(self) -> None:
         """A worker's life: wait for a new epoch, walk, again. It ends with the process."""
@@ -141,8 +181,13 @@ class TeamCode(Code):
                 self.set(turns, turn)
                 self.leave(self.now("i1", f"icmp sgt {turn}, {AWAKE}"), news)
             self.sleep_until_news(known)
-            self.set(seen, self.see(self.word(EPOCH)))
-            self.walk()
+            epoch = self.see(self.word(EPOCH))
+            self.set(seen, epoch)
+            # Who comes too late finds the door shut: the list may be gone.
+            self.count_up(self.word(INSIDE))
+            with self.when(self.now("i1", f"icmp eq {self.see(self.word(DOOR))}, {epoch.name}")):
+                self.walk(epoch)
+            self.count_up(self.word(INSIDE), -1)
 
     def sleep_until_news(self, known: Val) -> None:
         same = self.now("i1", f"icmp eq {self.see(self.word(EPOCH))}, {known.name}")
@@ -185,6 +230,7 @@ class Team:
         self.scratch = [np.empty(SCRATCH + 64, np.uint8) for _ in range(threads)]
         self.scratch_at = [block.ctypes.data + -block.ctypes.data % 64 for block in self.scratch]
         self.lock = threading.Lock()  # one list at a time, whoever calls
+        self.make_room(1024)
         self.enter = way_in()
         self.enter(self.address, 0, PREPARE, None)
         for number in range(1, threads):
@@ -194,12 +240,20 @@ class Team:
         """A worker's life. That it is a method keeps the team's memory alive as long as the thread."""
         self.enter(self.address, number, WORK, self.scratch_at[number])
 
+    def make_room(self, length: int) -> None:
+        """Memory for who has taken which part of a record, and for how many parts are done."""
+        self.room = length
+        self.claims, self.done = np.zeros(length * PARTS, np.int64), np.zeros(length + 1, np.int64)
+        self.words[CLAIMS], self.words[DONE] = self.claims.ctypes.data, self.done.ctypes.data
+
     def run(self, records: int, length: int, threads: int) -> None:
         """Runs a list of records, by all threads or, for a short one, by the caller alone."""
         with self.lock:
             words = self.words
+            if length > self.room:
+                self.make_room(2 * length)
             words[LIST], words[LENGTH] = records, length
-            words[THREADS] = self.threads if threads > 1 else 1
+            words[THREADS] = self.threads if threads > 1 and chosen != [1] else 1
             self.enter(self.address, 0, RUN, self.scratch_at[0])
 
 
@@ -215,7 +269,8 @@ _wanted = [0]
 def team() -> Team:
     """This process's team, made when it is first needed."""
     if not _team:
-        _team.append(Team(_wanted[0] or len(os.sched_getaffinity(0))))
+        count = len(os.sched_getaffinity(0))
+        _team.append(Team(min(_wanted[0] or (chosen or [count])[0], count)))
     return _team[0]
 
 

@@ -95,14 +95,15 @@ class Compiled:
 
     def record(self, key: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
         """One eager call, recorded; the program is for the next."""
-        tracer = Tracer()
         if gc.get_freeze_count():
-            tracer.refuse("gc.freeze")
+            return self.give_up("gc.freeze", "", args, kwargs)
+        tracer = Tracer()
         entry = Entry(key, self.make)
-        with fresh_casts(), tracer, Names(tracer, self.function) as names:
-            given = entry.begin(tracer, tensors, args, kwargs)
+        given = entry.begin(tracer, tensors, args, kwargs)
+        names = Names(tracer, self.function)
+        with fresh_casts(), tracer, names:
             result = self.function(*given[0], **given[1])
-            result = entry.finish(tracer, names, result)
+        result = entry.finish(tracer, names, result)
         if tracer.reason is None:
             self.keep(entry)
         elif tracer.permanent or self.tried[key] > ATTEMPTS:

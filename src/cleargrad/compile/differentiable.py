@@ -55,11 +55,7 @@ def through_boundary(args: tuple, kwargs: dict, tensors: list[Tensor]) -> tuple[
     inside = {}
     for tensor in tensors:
         if wants_gradient(tensor) == 2 and id(tensor) not in inside:
-            before = mode.set(recorder=None)
-            try:
-                inside[id(tensor)] = Boundary.apply(tensor)
-            finally:
-                mode.set(**before)
+            inside[id(tensor)] = Boundary.apply(tensor)
     given = [inside.get(id(tensor), tensor) for tensor in tensors]
     return replaced(args, inside), replaced(kwargs, inside), given
 
@@ -115,7 +111,7 @@ class Backward:
         self.first_call = len(tracer.graph.calls)
         self.first_input = len(tracer.graph.inputs)
         try:
-            with tracer.symbolic():
+            with tracer, tracer.symbolic():
                 tangents = [tracer.input(tensor) for tensor in live]
                 grads = walk(
                     live, tangents, retain_graph=True, create_graph=False, targets=targets, accumulate=False

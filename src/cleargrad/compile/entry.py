@@ -20,7 +20,7 @@ from cleargrad.compile.structures import Builder, Unsupported, key_of, taken_apa
 from cleargrad.compile.tracer import Pending, Tracer
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import GRAD, gate, mode, structure
-from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
+from cleargrad.core.tensor import Tensor, cell_of, mark_inference, tick, wrap
 from cleargrad.interop import number_of
 from cleargrad.ops.record import Graph, Value
 
@@ -99,9 +99,6 @@ class Entry:
 
     def leaks(self, tracer: Tracer, parts: list) -> bool:
         """Whether something computed is still there, though it is neither result nor gradient."""
-        from cleargrad.amp import state
-
-        state.state.cache.clear()
         allowed = {id(part) for part in parts}
         allowed |= {id(look.leaf._grad) for look in tracer.grads.values()}
         allowed |= {id(tensor) for _, tensor in tracer.effects}
@@ -149,8 +146,6 @@ class Entry:
         self.looks: list[tuple[Find, bool]] = []  # whether it must be None before
         for look in tracer.grads.values():
             leaf, final = self.place_of(look.leaf), look.leaf._grad
-            if leaf is None:
-                continue  # a leaf of the call's own
             if look.looked or (final is look.entry and final is not None):
                 self.looks.append((leaf, look.entry is None))
             if final is look.entry:
@@ -162,7 +157,7 @@ class Entry:
             else:
                 self.sets.append((leaf, self.output(tracer.value(final))))
 
-    def place_of(self, leaf: Tensor) -> Find | None:
+    def place_of(self, leaf: Tensor) -> Find:
         """How to find a leaf at a later call: among the arguments, or as it is."""
         for position, tensor in enumerate(self.given):
             if tensor is leaf:
@@ -180,7 +175,6 @@ class Entry:
         for look in tracer.grads.values():
             if look.leaf._grad is part:
                 leaf = self.place_of(look.leaf)
-                assert leaf is not None
                 return lambda found: leaf(found[0])._grad
         if id(part) in tracer.tensors:
             return lambda found: part
@@ -194,6 +188,8 @@ class Entry:
             return self.view_finder(owner, part)
         number = self.output(tracer.value(part))
         node = spent_node(part)
+        if part._inference:
+            return lambda found: inference_tensor(found[1][number])
         if node is None:
             return lambda found: wrap(found[1][number])
         return lambda found: wrap(found[1][number], node)
@@ -201,7 +197,6 @@ class Entry:
     def view_finder(self, owner: Tensor, part: Tensor) -> Find:
         """A view of an argument or of a tensor that was there before is a view again."""
         find = self.place_of(owner)
-        assert find is not None
         where = geometry(part, owner)
 
         def seen(found: tuple) -> Tensor:
@@ -227,10 +222,9 @@ class Entry:
         self.held: list[tuple[Tensor, Find]] = []
         stand_ins: dict[int, Tensor] = {}
         for look in tracer.grads.values():
-            leaf = self.place_of(look.leaf)
-            if look.entry is not None and leaf is not None:
+            if look.entry is not None:
                 stand_ins[id(look.entry._data)] = holder = wrap(look.entry._data)
-                self.held.append((holder, leaf))
+                self.held.append((holder, self.place_of(look.leaf)))
         graph.outside = [(value, stand_ins.get(id(t._data), t)) for value, t in graph.outside]
         graph.writes = [(stand_ins.get(id(t._data), t), value) for t, value in graph.writes]
         bound = {id(tensor) for _, tensor in graph.outside}
@@ -251,6 +245,7 @@ class Entry:
         self.options = [
             [option.read, option.tensor._data, option.read()] for option in tracer.options.values()
         ]
+        self.option_names = [".".join(str(part) for part in key[2:] if part is not None) for key in tracer.options]
         self.checks = tracer.checks
         held = {id(holder) for holder, *_ in self.held}
         self.bound = [[tensor, tensor._data] for _, tensor in self.graph.outside if id(tensor) not in held]
@@ -370,6 +365,12 @@ def changed(tensor: Tensor) -> None:
     cell = cell_of(tensor)
     cell[0] = tick()
     cell[1] += 1
+
+
+def inference_tensor(array: np.ndarray) -> Tensor:
+    tensor = wrap(array)
+    mark_inference(tensor)
+    return tensor
 
 
 def like(one: np.ndarray, other: np.ndarray) -> bool:

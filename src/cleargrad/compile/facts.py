@@ -173,6 +173,7 @@ class Names:
         self.guards: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
         self.cells: dict[int, tuple[CellType, Any]] = {}
         self.seen: set[tuple] = set()
+        self.found_cells: dict[CodeType, dict[str, CellType]] = {}
 
     def __enter__(self) -> Names:
         self.before = sys.getprofile()
@@ -192,7 +193,7 @@ class Names:
         code = frame.f_code
         if code in MODULE_CALLS:
             self.watch_module(frame.f_locals["self"])
-        elif not is_library(code.co_filename):
+        elif not is_library(code.co_filename) and not is_own(frame):
             self.read(code, frame)
 
     def watch_module(self, module: Module) -> None:
@@ -214,11 +215,16 @@ class Names:
                     self.follow(frame.f_globals, name, path)
             elif kind == "free":
                 if cells is None:
-                    cells = cells_of(self.functions.get(code) or function_of(code))
+                    cells = self.cells_behind(code)
                 if name in cells and (code in self.functions or is_plain(contents(cells[name]))):
                     self.follow_cell(cells[name], path)
             elif name in frame.f_locals and path:
                 self.enter(frame.f_locals[name], path)
+
+    def cells_behind(self, code: CodeType) -> dict[str, CellType]:
+        if code not in self.found_cells:
+            self.found_cells[code] = cells_of(self.functions.get(code) or function_of(code))
+        return self.found_cells[code]
 
     def follow(self, table: Any, name: Any, path: tuple) -> None:
         value = table[name]
@@ -261,6 +267,8 @@ class Names:
             elif is_plain(found := getattr(type(value), key, MISSING)) and found is not MISSING:
                 owner = next(kind for kind in type(value).__mro__ if key in vars(kind))
                 self.guards[id(owner), key] = (Attributes(owner), key, found)
+                if isinstance(table, dict):
+                    self.guards[id(table), key] = (table, key, MISSING)
         elif isinstance(value, (dict, list, tuple)):
             if (key in value) if isinstance(value, dict) else (isinstance(key, int) and key < len(value)):
                 self.follow(value, key, path[1:])
@@ -302,7 +310,7 @@ def holds(table: Any, name: Any, expected: Any) -> bool:
     try:
         return same(table[name], expected)
     except (KeyError, IndexError):
-        return False
+        return expected is MISSING
 
 
 def is_fixed(value: Any) -> bool:
@@ -316,6 +324,11 @@ def is_fixed(value: Any) -> bool:
 def is_library(filename: str) -> bool:
     """Whether code is cleargrad's own, of what it runs on, or Python's: nothing there is the user's to change."""
     return filename.startswith(OWN) or (filename.startswith(PYTHON) and "site-packages" not in filename)
+
+
+def is_own(frame: FrameType) -> bool:
+    """Whether code without a file, such as a dataclass's, belongs to cleargrad."""
+    return str(frame.f_globals.get("__name__")).startswith("cleargrad.")
 
 
 def contents(cell: CellType) -> Any:

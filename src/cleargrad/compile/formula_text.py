@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from cleargrad.codegen.expr import Expr, Var
@@ -24,6 +25,7 @@ INFIX = {
     "logical_or": (" or ", 1), "power": ("**", 7),
 }  # fmt: skip
 UNARY, WHOLE = 6, 9  # how tightly a sign binds, and what needs no brackets
+LONG = 400  # characters of a formula, after which its parts get names of their own
 JOINS = {"add": "sum", "mul": "product", "maximum": "maximum", "minimum": "minimum"}
 
 
@@ -33,8 +35,9 @@ JOINS = {"add": "sum", "mul": "product", "maximum": "maximum", "minimum": "minim
 class Names:
     """What the buffers of a program are called."""
 
-    def __init__(self, program: Any, function: Callable, inputs: list[str]) -> None:
-        known = names_of_tensors(function)
+    def __init__(
+        self, program: Any, known: dict[int, str], inputs: list[str], outputs: dict[int, str]
+    ) -> None:
         plan = program.plan
         self.of: dict[Buffer, str] = {}
         for number, (buffer, tensor) in enumerate(plan.outside):
@@ -45,7 +48,7 @@ class Names:
         for tensor, buffer in plan.writes:
             self.of.setdefault(buffer, f"new {known.get(id(tensor._data), 'outside')}")
         for number, buffer in enumerate(plan.outputs):
-            self.of.setdefault(buffer, f"output{number}")
+            self.of.setdefault(buffer, outputs.get(number, f"output{number}"))
 
     def __call__(self, buffer: Buffer) -> str:
         return self.of.get(buffer) or f"t{buffer.number}"
@@ -102,31 +105,25 @@ def things_of(function: Callable) -> Iterator[tuple[str, Any]]:
     if code is None:
         return
     for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=True):
-        if cell_is_full(cell):
+        with suppress(ValueError):  # a variable that has no value yet
             yield name, cell.cell_contents
     for name in code.co_names:
         if name in plain.__globals__:
             yield name, plain.__globals__[name]
 
 
-def cell_is_full(cell: Any) -> bool:
-    try:
-        cell.cell_contents
-    except ValueError:
-        return False
-    return True
-
-
-def argument_names(function: Callable, tensors: int, count: int) -> list[str]:
-    """Names for the inputs of a program: the function's parameters, then options such as the learning rate."""
+def argument_names(function: Callable, count: int) -> list[str]:
+    """The names of a function's first parameters."""
     owner = getattr(function, "__self__", None)
     try:
         own = list(inspect.signature(owner.forward if isinstance(owner, Module) else function).parameters)
     except (TypeError, ValueError):
         own = []
-    if len(own) < tensors:
-        own = [f"input{number}" for number in range(tensors)]
-    return own[:tensors] + [f"option{number}" for number in range(count - tensors)]
+    return own[:count] if len(own) >= count else numbered("input", count)
+
+
+def numbered(name: str, count: int) -> list[str]:
+    return [f"{name}{number}" for number in range(count)]
 
 
 # Formulas --------------------------------------------------------------------------------------------------
@@ -177,7 +174,7 @@ class Writer:
             return self.called[id(lazy)], WHOLE
         operands = [self.text(x) for x in lazy.operands]
         written = self.tree(lazy.tree, operands, lazy)
-        if id(lazy) in self.shared and written[1] < WHOLE or len(written[0]) > 400:
+        if (id(lazy) in self.shared and written[1] < WHOLE) or len(written[0]) > LONG:
             name = self.called[id(lazy)] = f"u{len(self.called)}"
             self.written.append(f"({name}) = {written[0]}")
             return name, WHOLE
@@ -199,7 +196,11 @@ class Writer:
         if tree.primitive == "identity":
             same = lazy.working == lazy.dtype and not isinstance(lazy.operands[0], Number)
             known = same and lazy.operands[0].dtype == lazy.dtype
-            return parts[0] if known or isinstance(lazy.operands[0], Number) else (f"{lazy.dtype}({parts[0][0]})", WHOLE)
+            return (
+                parts[0]
+                if known or isinstance(lazy.operands[0], Number)
+                else (f"{lazy.dtype}({parts[0][0]})", WHOLE)
+            )
         if tree.primitive in INFIX:
             sign, binds = INFIX[tree.primitive]
             left, right = bracketed(parts[0], binds), bracketed(parts[1], binds + 1)

@@ -346,7 +346,7 @@ def scalars_first(statements: list[Statement]) -> list[Statement]:
     written: dict[Buffer, float] = {}
     for number, statement in enumerate(statements):
         first = float(number)
-        if isinstance(statement, Store) and statement.place.shape == ():
+        if isinstance(statement, Store) and statement.place.buffer.shape == ():
             loads = [load for formula in statement.formulas for load in loads_of(formula)]
             first = max((written.get(load.buffer, -1.0) for load in loads), default=-1.0)
         keys[id(statement)] = (first, number)

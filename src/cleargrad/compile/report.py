@@ -16,10 +16,10 @@ from cleargrad.codegen.expr import Expr
 from cleargrad.compile import memory
 from cleargrad.compile.capture import Compiled
 from cleargrad.compile.entry import Entry
-from cleargrad.compile.formula_text import Names, argument_names, lines_of
+from cleargrad.compile.formula_text import Names, argument_names, lines_of, names_of_tensors, numbered
 from cleargrad.compile.fuse import Nest
 from cleargrad.compile.images import Native
-from cleargrad.compile.lazy import Buffer, Load
+from cleargrad.compile.lazy import Load
 from cleargrad.compile.passes import PASSES
 from cleargrad.compile.statements import KINDS, NATIVE, AddRows, Host, Product
 from cleargrad.compile.watched import PROFILED, WatchedProgram
@@ -44,41 +44,56 @@ def report(compiled: Compiled, full: bool = False) -> str:
     count = len(entries)
     lines = [f"{compiled.title}: {count} program{'' if count == 1 else 's'}"]
     if compiled.eager:
-        lines += ["It runs eagerly.", *(f"  {line}" for line in compiled.reason.splitlines())]
+        lines += ["It runs eagerly.", *indented(compiled.reason.splitlines())]
     elif not entries:
         lines.append("Nothing was compiled: the first call runs eagerly, the second is recorded.")
     for number, entry in enumerate(entries, 1):
-        for what, program, inputs in programs_of(entry, compiled.function):
-            lines += ["", f"Program {number}{what}", *indented(about(program, compiled.function, inputs, full))]
+        for what, program, names in programs_of(entry, compiled.function):
+            lines += ["", f"Program {number}{what}", *indented(about(program, names, full))]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def programs_of(entry: Entry, function: Callable) -> Iterator[tuple[str, Any, list[str]]]:
-    """The programs of an entry, each with what it is for and the names of its inputs."""
-    graph, tensors = entry.graph, len(entry.unique)
-    arguments = argument_names(function, tensors, len(graph.inputs)) if entry.flat else None
-    arguments = arguments or [f"input{number}" for number in range(len(graph.inputs))]
-    shapes = ", ".join(shape_of(value.spec) for value in graph.inputs[:tensors])
-    yield f" for arguments {shapes}" if shapes else "", entry.program, arguments
-    backward = entry.backward
-    if backward is not None and getattr(backward, "program", None) is not None:
-        live = len(backward.live)
-        names = [f"gradient{k}" for k in range(live)]
-        names += [f"saved{k}" for k in range(len(backward.second.inputs) - live)]
-        yield ", backward", backward.program, names
+def programs_of(entry: Entry, function: Callable) -> Iterator[tuple[str, Any, Names | None]]:
+    """The programs of an entry, each with what it is for and the names of what it touches."""
+    known = names_of_tensors(function)
+    tensors = len(entry.unique)
+    arguments = argument_names(function, tensors) if entry.flat else numbered("input", tensors)
+    shapes = ", ".join(shape_of(value.spec) for value in entry.graph.inputs[:tensors])
+    outputs = {number: f"{name}.grad" for name, number in gradients(entry, known)}
+    names = named(entry.program, known, [*arguments, *entry.option_names], outputs)
+    yield f" for arguments {shapes}" if shapes else "", entry.program, names
+    half = entry.backward
+    if half is not None and half.program is not None:
+        live = len(half.live)
+        inputs = [*numbered("gradient", live), *numbered("saved", len(half.second.inputs) - live)]
+        yield ", backward", half.program, named(half.program, known, inputs, {})
 
 
-def about(program: Any, function: Callable, inputs: list[str], full: bool) -> list[str]:
-    if not isinstance(program, WatchedProgram):
+def named(program: Any, known: dict[int, str], inputs: list[str], outputs: dict[int, str]) -> Names | None:
+    return Names(program, known, inputs, outputs) if isinstance(program, WatchedProgram) else None
+
+
+def gradients(entry: Entry, known: dict[int, str]) -> Iterator[tuple[str, int]]:
+    """The parameters whose gradients are set, and the outputs that they become."""
+    for find, number in entry.sets:
+        try:
+            leaf = find([])
+        except IndexError:  # an argument of the call
+            continue
+        if id(leaf._data) in known:
+            yield known[id(leaf._data)], number
+
+
+def about(program: Any, names: Names | None, full: bool) -> list[str]:
+    if names is None:
         return [f"made by {type(program).__name__}, of which there is nothing to tell"]
-    names = Names(program, function, inputs)
     sections = {
         "graph": graph_lines(program, full),
         "kernels": kernel_lines(program),
-        "host calls": host_lines(program, names),
+        "host calls": host_lines(program),
         "memory": memory_lines(program, names, full),
         "time": time_lines(program),
-        "where the time goes" if not full else "all kernels, in order": entry_lines(program, names, full),
+        "all kernels, in order" if full else "where the time goes": entry_lines(program, names, full),
     }
     lines = []
     for title, section in sections.items():
@@ -104,7 +119,9 @@ def graph_lines(program: WatchedProgram, full: bool) -> list[str]:
         graph = after
     kinds = Counter(kind_of(entry) for entry in program.entries)
     found = ", ".join(f"{kinds[name]} {name}" for _, name in KINDS_OF_ENTRIES if kinds[name])
-    lines.append(f"fused: {len(graph.calls)} calls -> {len(program.plan.statements)} statements -> {found or 'nothing'}")
+    lines.append(
+        f"fused: {len(graph.calls)} calls -> {len(program.plan.statements)} statements -> {found or 'nothing'}"
+    )
     return lines + (["", *str(graph).splitlines()] if full else [])
 
 
@@ -114,8 +131,8 @@ def what_changed(before: Graph, after: Graph, full: bool) -> str:
     parts = [f"{len(before.calls)} -> {len(after.calls)} calls"]
     less = Counter({name: count for name, count in gone.items() if count > 0})
     more = Counter({name: -count for name, count in gone.items() if count < 0})
-    parts += [f"less {counted(less, full)}"] if less else []
-    parts += [f"more {counted(more, full)}"] if more else []
+    parts += [f"gone: {counted(less, full)}"] if less else []
+    parts += [f"new: {counted(more, full)}"] if more else []
     for what, old, new in (
         ("constants", before.constants, after.constants),
         ("tensors from outside", before.outside, after.outside),
@@ -140,17 +157,16 @@ def kind_of(entry: Any) -> str:
 
 def kernel_lines(program: WatchedProgram) -> list[str]:
     different = len(set(program.records[:, 0].tolist()))
-    known = different - program.compiled - program.from_disk
     native = sum(isinstance(segment, tuple) for segment in program.segments)
     return [
         f"{different} kernels, run {len(program.records)} times: {program.compiled} compiled now, "
-        f"{program.from_disk} from the disk cache, {max(known, 0)} in this process before",
+        f"{program.from_disk} from the disk cache, {program.known} in this process before",
         f"{native} native call{'' if native == 1 else 's'} a step on {program.team.threads} threads; "
         f"the program took {program.seconds:.2f} s to make",
     ]
 
 
-def host_lines(program: WatchedProgram, names: Names) -> list[str]:
+def host_lines(program: WatchedProgram) -> list[str]:
     rows = Counter((host.call.op.name, why_host(host)) for host in program.host_calls)
     return [f"{count} x {name}: {reason}" for (name, reason), count in rows.most_common()]
 
@@ -175,9 +191,9 @@ def why_host(host: Host) -> str:
 def described(entry: Any, names: Names) -> tuple[str, list[str]]:
     """An entry in a few words, and what it computes line by line."""
     if isinstance(entry, Nest):
-        rows, cols = (" x ".join(map(str, extents)) or "1" for extents in (entry.rows, entry.cols))
-        way = "over" if not entry.columns else "by columns over"
-        return f"nest {way} {rows} rows of {cols}", lines_of(entry, names)
+        rows, cols = (" x ".join(map(str, extents)) for extents in (entry.rows, entry.cols))
+        way = "by columns over" if entry.columns else "over"
+        return f"nest {way} {f'{rows} rows of ' if rows else ''}{cols or 'one'}", lines_of(entry, names)
     if isinstance(entry, Product):
         left, right, place = (load_text(load, names) for load in (entry.left, entry.right, entry.place))
         sign = "+=" if entry.adds else "="
@@ -197,10 +213,11 @@ def described(entry: Any, names: Names) -> tuple[str, list[str]]:
 
 
 def native_name(entry: Native) -> str:
-    """The function that chooses its kernels, which is called after what they compute."""
+    """What its kernels compute, after the function that chooses them: a module's, or one inside of a rule."""
     choose: Any = entry.choose
     function = getattr(choose, "func", choose)
-    return function.__qualname__.split(".")[0].replace("_", " ")
+    module, name = function.__module__.split(".")[-1], function.__qualname__.split(".")[0]
+    return (name if "<locals>" in function.__qualname__ else f"{module} {name}").replace("_", " ")
 
 
 def sizes(entry: Product) -> str:
@@ -219,7 +236,7 @@ def load_text(load: Load, names: Names) -> str:
 
 def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]:
     """The arena, who shares it, and what is written in place."""
-    size = {buffer: buffer.size * buffer.dtype.itemsize for buffer in program.offsets}
+    size = {buffer: buffer.size * buffer.dtype.itemsize for buffer in program.offsets if buffer.size}
     apart = sum(size.values())
     saved = f"; side by side they would take {amount(apart)}" if apart > program.arena.nbytes else ""
     outputs = sum(buffer.size * buffer.dtype.itemsize for buffer in program.outputs)
@@ -227,19 +244,29 @@ def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]
         f"one block of {amount(program.arena.nbytes)} for {len(size)} buffers{saved}",
         f"{len(program.outputs)} outputs of {amount(outputs)} are new memory at every run",
     ]
-    inside = sum(not member.kept for nest in program.entries if isinstance(nest, Nest) for member in nest.members)
+    inside = sum(
+        not member.kept for nest in program.entries if isinstance(nest, Nest) for member in nest.members
+    )
     lines.append(f"{inside} values live in registers only")
     if program.replaced:
-        lines.append(f"{len(program.replaced)} tensors are written where they lie: {listed(program.replaced, names, full)}")
+        lines.append(
+            f"{len(program.replaced)} tensors are written where they lie: {listed(program.replaced, names, full)}"
+        )
     if program.copied:
         late = [buffer for _, buffer in program.copied]
-        lines.append(f"{len(late)} tensors are written at the end, as their old content is needed: {listed(late, names, full)}")
+        lines.append(
+            f"{len(late)} tensors are written at the end, for old content is needed: {listed(late, names, full)}"
+        )
     spans = memory.lifetimes(program.entries)
     largest = sorted(size, key=lambda buffer: -size[buffer])[: None if full else 4]
     for buffer in largest:
-        first, last = spans.get(buffer, (-1 - buffer.number,) * 2)  # work memory of a product lives for one entry
+        first, last = spans.get(
+            buffer, (-1 - buffer.number,) * 2
+        )  # work memory of a product lives for one entry
         what = "work memory" if buffer.number < 0 else f"{names(buffer)} {list(buffer.shape)}"
-        lines.append(f"  {amount(size[buffer]):>9} at {program.offsets[buffer]:>10}, kernels {first} to {last}: {what}")
+        lines.append(
+            f"  {amount(size[buffer]):>9} at {program.offsets[buffer]:>10}, kernels {first} to {last}: {what}"
+        )
     return lines
 
 
@@ -264,14 +291,18 @@ def time_lines(program: WatchedProgram) -> list[str]:
     if not program.costs:
         return ["the program has not run"]
     total = sum(program.costs.values())
-    lines = [f"{duration(total)} a step on one thread, kernel by kernel (the least of {min(program.runs, PROFILED)} runs)"]
+    runs = min(program.runs, PROFILED)
+    lines = [f"{duration(total)} a step on one thread, kernel by kernel (the least of {runs} runs)"]
     if program.times:
         whole = median(program.times)
-        lines.append(f"{duration(whole)} a step on {program.team.threads} threads (median of {len(program.times)} runs)")
-    kinds: Counter = Counter()
+        lines.append(
+            f"{duration(whole)} a step on {program.team.threads} threads (median of {len(program.times)} runs)"
+        )
+    kinds: dict[str, float] = {}
     for entry in program.entries:
-        kinds[kind_of(entry)] += program.cost(entry)
-    shares = (f"{name} {100 * cost / total:.0f} %" for name, cost in kinds.most_common() if total and cost)
+        kinds[kind_of(entry)] = kinds.get(kind_of(entry), 0.0) + program.cost(entry)
+    dearest = sorted(kinds.items(), key=lambda pair: -pair[1])
+    shares = (f"{name} {100 * cost / total:.0f} %" for name, cost in dearest if cost)
     return [*lines, ", ".join(shares)]
 
 
@@ -293,7 +324,9 @@ def entry_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]:
     left = len(program.entries) - len(order)
     if left:
         rest = total - sum(program.cost(entry) for _, entry in order)
-        lines.append(f"{duration(max(rest, 0.0)):>9} {100 * rest / total:5.1f} %        in {left} others (--full shows them)")
+        lines.append(
+            f"{duration(max(rest, 0.0)):>9} {100 * rest / total:5.1f} %        in {left} others (--full shows them)"
+        )
     return lines
 
 

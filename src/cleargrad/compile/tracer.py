@@ -44,10 +44,17 @@ class Look:
 
 @dataclass
 class Option:
-    """An option of an optimizer's group: a number that is read again at every call."""
+    """An option of an optimizer's group, or a part of one: a number that is read again at every call."""
 
-    read: Callable[[], float]
+    optimizer: Any
+    group: int
+    name: str
+    part: int | None
     tensor: Tensor
+
+    def read(self) -> float:
+        value = self.optimizer.param_groups[self.group][self.name]
+        return value if self.part is None else value[self.part]
 
 
 class Tracer(Recorder):
@@ -199,17 +206,18 @@ class Tracer(Recorder):
     # Beyond tensors ----------------------------------------------------------------------------------------
 
     def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
-        if id(leaf) not in self.grads:
+        if id(leaf) in self.tensors and id(leaf) not in self.grads:  # others are the call's own
             self.grads[id(leaf)] = Look(leaf, leaf._grad, not clears)
 
-    def option(self, key: tuple, read: Callable[[], float]) -> Tensor:
+    def option(self, optimizer: Any, group: int, name: str, part: int | None) -> Tensor:
         """A number that a program reads at every call, as a tensor."""
+        key = (id(optimizer), group, name, part)
         found = self.options.get(key)
         if found is None:
-            tensor = wrap(np.array(read(), np.float64))
-            self.alive.append(tensor)
+            value = super().option(optimizer, group, name, part)
+            tensor = wrap(np.array(value, np.float64))
             self.argument(tensor)
-            found = self.options[key] = Option(read, tensor)
+            found = self.options[key] = Option(optimizer, group, name, part, tensor)
         return found.tensor
 
     def watch(self, thing: Any, facts: Callable[[Any], Any]) -> None:
@@ -284,6 +292,9 @@ class Pending:
         self.tracer: Tracer | None = tracer
         self.value = number_of(tensor._data)
         self.symbol = tracer.value(tensor)  # what it stands for, whatever is written to the tensor later
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.used(), dtype)
 
     def used(self) -> Any:
         """The number; whoever asks for it needs a value."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen.jit import jit
+from cleargrad.codegen.jit import Kernel, jit
 from cleargrad.codegen.team import RECORD
 from cleargrad.compile.capture import Compiled, watchers
 from cleargrad.compile.program import Program
@@ -35,18 +35,24 @@ class WatchedProgram(Program):
         self.costs: dict[int, float] = {}  # by the id of an entry, in seconds
         self.runs = 0
         self.times: list[float] = []  # of whole runs on all threads
-        begin, (linked, compiled) = time.perf_counter(), kernels_so_far()
+        begin = time.perf_counter()
         super().__init__(graph)
         self.seconds = time.perf_counter() - begin
-        now = kernels_so_far()
-        self.compiled = now[1] - compiled
-        self.from_disk = now[0] - linked - self.compiled
         self.whole = self.only_native
 
     def launches(self, entry: Any) -> list | None:
         found = super().launches(entry)
         self.sources += [entry] * len(found or ())
         return found
+
+    def finish_records(self, words: list[int], records: list[list[int]], chosen: list[Kernel]) -> None:
+        """Notes where the machine code comes from."""
+        modules = {kernel.module for kernel in chosen}
+        self.known = len(modules & jit().linked.keys())
+        compiled = jit().compiled
+        super().finish_records(words, records, chosen)
+        self.compiled = jit().compiled - compiled
+        self.from_disk = len(modules) - self.known - self.compiled
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         self.runs += 1
@@ -67,7 +73,8 @@ class WatchedProgram(Program):
         spent: dict[int, float] = {}
         for segment in self.segments:
             if isinstance(segment, tuple):
-                self.run_slowly(*segment, spent)
+                first, count = segment
+                self.run_slowly(first, count, spent)
             else:
                 self.note(segment, seconds(self.call, segment), spent)
         for key, cost in spent.items():
@@ -96,11 +103,6 @@ def seconds(action: Any, *arguments: Any) -> float:
     begin = time.perf_counter()
     action(*arguments)
     return time.perf_counter() - begin
-
-
-def kernels_so_far() -> tuple[int, int]:
-    """How many kernels this process has, and how many of them it had to compile."""
-    return len(jit().linked), jit().compiled
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Mode(threading.local):
         if self.inference:
             self.grad = False  # enable_grad cannot bring back what inference mode does not track
         watched = self.recorder is not None or self.observer is not None or self.autocast is not None
-        special = watched or self.saved_hooks or self.inference
+        special = watched or self.saved_hooks or self.inference or self.anomaly
         self.enter(SPECIAL if special else GRAD if self.grad else NO_GRAD)
         return before
 

@@ -55,9 +55,7 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
     plan = op.plan((True,)) if wants_grad else None
     keeps_input = bool(plan and plan.keeps_operands)
     keeps_output = bool(plan and plan.keeps_output)
-    kernel32, kernel64 = (
-        quickened(numpy_reading.specialise(kernel, kind), op.lower) for kind in (F32, F64)
-    )
+    kernel32, kernel64 = (quickened(numpy_reading.specialise(kernel, kind), op.lower) for kind in (F32, F64))
 
     def door(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         how = gate.how or mode.how
@@ -113,9 +111,7 @@ def binary_door(
     kind_of_node, wants_grad = op.node, op.vjp is not NO_GRAD
     if wants_grad:
         plan_left, plan_right, plan_both = map(op.plan, ((True, False), (False, True), (True, True)))
-    kernel32, kernel64 = (
-        quickened(numpy_reading.specialise(kernel, kind), op.lower) for kind in (F32, F64)
-    )
+    kernel32, kernel64 = (quickened(numpy_reading.specialise(kernel, kind), op.lower) for kind in (F32, F64))
     if otherwise is None:
         otherwise = partial(call_two, op)
 

@@ -131,9 +131,12 @@ def run_stack(*xs: np.ndarray, dim: int) -> np.ndarray:
         return np.ascontiguousarray(np.stack(xs, dim, dtype=kind, casting="unsafe"))
     # One after the other in memory: no view of every operand is needed, which is most of np.stack's time.
     shape = xs[0].shape
-    if [x.shape for x in xs].count(shape) < len(xs):
+    if not shape:
+        return np.array(xs, kind)
+    joined = np.concatenate(xs, dtype=kind, casting="unsafe")
+    lengths = list(map(len, xs))  # concatenate has compared the other dimensions
+    if lengths.count(shape[0]) < len(xs):
         raise ValueError("the spec says what is wrong")
-    joined = np.concatenate(xs, dtype=kind, casting="unsafe") if shape else np.array(xs, kind)
     return np.ascontiguousarray(joined).reshape(len(xs), *shape)
 
 

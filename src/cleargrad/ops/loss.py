@@ -53,15 +53,19 @@ def reduce_values(values: Tensor, reduction: str) -> Tensor:
     return values.mean() if reduction == "mean" else values.sum()
 
 
-def behind_reduction(vjp: Callable) -> Callable:
-    """A vjp of the elements as a vjp of their sum or mean, with the same saved values."""
+def behind_reduction(vjp: Callable, operand: str) -> Callable:
+    """A vjp of the elements as a vjp of their sum or mean, with the same saved values.
 
-    def reduced(g: Tensor, *saved: Any, x_shape: tuple, reduction: str) -> Tensor:
+    It asks for the shape of its own operand, the only one that is known to have a gradient.
+    """
+    own_shape = f"{operand}_shape"
+
+    def reduced(g: Tensor, *saved: Any, reduction: str, **shape: tuple) -> Tensor:
         if reduction == "mean":
-            g = g / count(x_shape)
+            g = g / count(shape[own_shape])
         return vjp(g, *saved)
 
-    reduced.parameters = (expr.parameters(vjp)[0], ("x_shape", "reduction"), False)
+    reduced.parameters = (expr.parameters(vjp)[0], (own_shape, "reduction"), False)
     return reduced
 
 
@@ -87,7 +91,10 @@ def elementwise_loss(
         lambda *operands, reduction: reduce_values(each(*operands), reduction),
         spec=spec,
         run=run,
-        vjp=tuple(rule and behind_reduction(rule) for rule in vjp),
+        vjp=tuple(
+            rule and behind_reduction(rule, operand)
+            for rule, operand in zip(vjp, each.op.tensors, strict=True)
+        ),
         samples=samples,
         node=each.op.node.__name__,
         spec_first=False,

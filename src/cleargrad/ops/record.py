@@ -121,9 +121,10 @@ class Recorder:
         """A call asked for a value as a Python number."""
         return self.refuse("item")
 
-    def option(self, key: tuple, read: Callable[[], float]) -> Any:
-        """An option of an optimizer; here it is the number that it is now."""
-        return read()
+    def option(self, optimizer: Any, group: int, name: str, part: int | None) -> Any:
+        """An option of an optimizer's group, or a part of one; here it is the number that it is now."""
+        value = optimizer.param_groups[group][name]
+        return value if part is None else value[part]
 
     def note_optimizer(self, optimizer: Any) -> None:
         """An optimizer is about to step."""

@@ -22,7 +22,7 @@ from cleargrad.optim.optimizer import Optimizer, name_of, scalar
 
 BLOCK = 1 << 16  # elements; a few float32 arrays of this size stay in the cache, and calls cost little
 GRAPH_DEVICES = ["cuda", "xpu", "hpu"]
-SWITCHES = ("momentum", "weight_decay", "dampening")  # options that leave out a part of the rule where they are zero
+SWITCHES = ("momentum", "weight_decay", "dampening")  # options that leave out a part of the rule where zero
 
 
 class RuleOptimizer(Optimizer):
@@ -86,7 +86,7 @@ class RuleOptimizer(Optimizer):
                 self._apply(p, g, state, options)
 
     def _apply_together(self, group: dict[str, Any], options: dict[str, Any], items: list[tuple]) -> bool:
-        """All parameters by one call of machine code, where they are large enough together and nothing is unusual."""
+        """All parameters by one call of machine code, where they are large together and nothing is unusual."""
         if mode.how != NO_GRAD or not self._by_element or sum(p._data.size for p, *_ in items) < LARGE:
             return False
         found = kernels()
@@ -97,15 +97,10 @@ class RuleOptimizer(Optimizer):
         place = next(k for k, other in enumerate(self.param_groups) if other is group)
         found = dict(readable(group))
 
-        def reader(name: str, part: int | None) -> Callable[[], float]:
-            if part is None:
-                return lambda: self.param_groups[place][name]
-            return lambda: self.param_groups[place][name][part]
-
         def recorded(value: Any, name: str, part: int | None = None) -> Any:
             if type(value) not in (int, float) or (name in SWITCHES and value == 0):
                 return value
-            return mode.recorder.option((id(self), place, name, part), reader(name, part))  # type: ignore
+            return mode.recorder.option(self, place, name, part)  # type: ignore[union-attr]
 
         for name in self._INPUTS:
             value = found.get(name)

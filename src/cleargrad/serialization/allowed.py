@@ -299,6 +299,7 @@ def module_class(module: str, name: str) -> Any:
     """A subclass of Module that exists already: one of ours, or one that the program has defined."""
     thing = getattr(sys.modules.get(module), name, None)
     if module.startswith(("torch.nn.", "cleargrad.nn.")):
+        # A few classes are not in torch.nn itself.
         home = sys.modules.get(module.replace("torch", "cleargrad", 1))
-        thing = getattr(nn, name, None) or getattr(home, name, None)  # a few classes are not in torch.nn itself
+        thing = getattr(nn, name, None) or getattr(home, name, None)
     return thing if isinstance(thing, type) and issubclass(thing, nn.Module) else None

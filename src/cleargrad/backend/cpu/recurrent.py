@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from cleargrad.codegen.expr import identity, sigmoid, tanh
+from cleargrad.codegen.native import Loop
+
 ndarray = np.ndarray
 Order = list[tuple[slice, int]]  # for each step in the order of time: its rows, and how many they are
 
@@ -89,6 +92,42 @@ def start_gradient(given: ndarray | None, state: ndarray) -> ndarray:
 # LSTM: c ← f c + i g, h ← o tanh(c), with gates i, f, g, o --------------------------------------------------
 
 
+# The elementwise part of a step, after i, f, g, o = W h and x's share of them: the gates, c twice, h twice.
+LSTM_STEP = Loop(
+    9,
+    lambda i, f, g, o, xi, xf, xg, xo, c: sigmoid(i + xi),
+    lambda i, f, g, o, xi, xf, xg, xo, c, *_: sigmoid(f + xf),
+    lambda i, f, g, o, xi, xf, xg, xo, c, *_: tanh(g + xg),
+    lambda i, f, g, o, xi, xf, xg, xo, c, *_: sigmoid(o + xo),
+    lambda i, f, g, o, xi, xf, xg, xo, c, *gates: gates[1] * c + gates[0] * gates[2],
+    lambda i, f, g, o, xi, xf, xg, xo, c, *made: identity(made[4]),
+    lambda i, f, g, o, xi, xf, xg, xo, c, *made: made[3] * tanh(made[4]),
+    lambda i, f, g, o, xi, xf, xg, xo, c, *made: identity(made[6]),
+)
+# lstm_slopes below, and what h changes by when c does.
+LSTM_SLOPES = Loop(
+    6,
+    lambda i, f, g, o, before, c: (i - i * i) * g,
+    lambda i, f, g, o, before, c, *_: (f - f * f) * before,
+    lambda i, f, g, o, before, c, *_: i * (1 - g * g),
+    lambda i, f, g, o, before, c, *_: (o - o * o) * tanh(c),
+    lambda i, f, g, o, before, c, *_: o * (1 - tanh(c) * tanh(c)),
+)
+# A step back, from the gradients of h and c: those of the gates' inputs, and of c before the step.
+LSTM_BACK = Loop(
+    9,
+    lambda h, g, c, through, f, a, b, d, e: (c + (h + g) * through) * a,
+    lambda h, g, c, through, f, a, b, d, e, *_: (c + (h + g) * through) * b,
+    lambda h, g, c, through, f, a, b, d, e, *_: (c + (h + g) * through) * d,
+    lambda h, g, c, through, f, a, b, d, e, *_: (h + g) * e,
+    lambda h, g, c, through, f, a, b, d, e, *_: (c + (h + g) * through) * f,
+)
+
+
+def quarters(x: ndarray, hidden: int) -> tuple[ndarray, ...]:
+    return tuple(x[:, first : first + hidden] for first in range(0, 4 * hidden, hidden))
+
+
 def lstm(
     x: ndarray, h: ndarray, c: ndarray, weight: ndarray, projection: ndarray | None, order: Order
 ) -> tuple[ndarray, ...]:
@@ -98,6 +137,14 @@ def lstm(
     out = np.empty((len(x), h.shape[1]), x.dtype)
     cells = np.empty((len(x), hidden), x.dtype)
     h, c = h.copy(), c.copy()
+    code = LSTM_STEP.code(x) if projection is None and x.flags.c_contiguous else None
+    if code is not None:
+        parts = quarters(gates, hidden)
+        step = code((*parts, c, cells, h, out), (*parts, *quarters(x, hidden), c))
+        for rows, batch in order:
+            np.dot(h[:batch], weight.T, gates[rows])
+            step(rows.start, batch)
+        return out, h, c, gates, cells
     for rows, batch in order:
         value, state, cell = gates[rows], h[:batch], c[:batch]
         np.dot(state, weight.T, value)
@@ -123,6 +170,8 @@ def lstm_gradient(
     """Gradients of x, h, c, the weight and the projection."""
     hidden = cells.shape[1]
     f, o = gates[:, hidden : 2 * hidden], gates[:, 3 * hidden :]
+    if projection is None and LSTM_BACK.code(gates) is not None:
+        return *lstm_gradient_native(g, g_h, g_c, h, c, weight, out, gates, cells, order), None
     squashed = np.tanh(cells)
     g_x = lstm_slopes(gates, squashed, before(cells, c, order), hidden)
     through_cell = o * (1 - squashed * squashed)
@@ -146,6 +195,27 @@ def lstm_gradient(
     g_weight = g_x.T.dot(before(out, h, order))
     g_projection = None if g_projected is None else g_projected.T.dot(o * squashed)
     return g_x, g_h, g_c, g_weight, g_projection
+
+
+def lstm_gradient_native(
+    g: ndarray | None, g_h: ndarray | None, g_c: ndarray | None,
+    h: ndarray, c: ndarray, weight: ndarray,
+    out: ndarray, gates: ndarray, cells: ndarray, order: Order,
+) -> tuple:  # fmt: skip
+    """The same by machine code, without a projection."""
+    hidden = cells.shape[1]
+    slopes, code = LSTM_SLOPES.code(gates), LSTM_BACK.code(gates)
+    assert slopes is not None and code is not None
+    g_x, through = np.empty(gates.shape, gates.dtype), np.empty(cells.shape, cells.dtype)
+    parts, gate_parts = quarters(g_x, hidden), quarters(gates, hidden)
+    slopes((*parts, through), (*gate_parts, before(cells, c, order), cells))(0, len(cells))
+    g = np.zeros(out.shape, out.dtype) if g is None else np.ascontiguousarray(g)
+    g_h, g_c = start_gradient(g_h, h), start_gradient(g_c, c)
+    back = code((*parts, g_c), (g_h, g, g_c, through, gate_parts[1], *parts))
+    for rows, batch in reversed(order):
+        back(rows.start, batch)
+        np.dot(g_x[rows], weight, g_h[:batch])
+    return g_x, g_h, g_c, g_x.T.dot(before(out, h, order))
 
 
 def lstm_slopes(gates: ndarray, squashed: ndarray, previous: ndarray, hidden: int) -> ndarray:

@@ -122,10 +122,16 @@ def sequence_like(example: Any, items: list) -> Any:
 
 def collate_tensor_fn(batch: list, *, collate_fn_map: CollateMap | None = None) -> Tensor:
     # Samples rarely have a history; without one the kernel is enough. What it refuses, stack explains.
-    if mode.recorder is None and set(map(type, batch)) == {Tensor} and not any(map(edge_of, batch)):
+    if mode.recorder is None and set(map(type, batch)) == {Tensor} and not has_history(batch):
         with suppress(ValueError):
             return wrap(run_stack(*[sample._data for sample in batch], dim=0))
     return stack(batch, 0)
+
+
+def has_history(batch: list[Tensor]) -> bool:
+    whole = [sample._base for sample in batch].count(None) == len(batch)  # a view may have to look at its base
+    edges = [sample._edge for sample in batch] if whole else list(map(edge_of, batch))
+    return edges.count(None) < len(batch)
 
 
 def collate_numpy_array_fn(batch: list, *, collate_fn_map: CollateMap | None = None) -> Any:
