@@ -53,7 +53,9 @@ def convolution(library: Any, layer: tuple, what: str) -> Callable[[], object]:
     return partial(library.autograd.grad, out, wanted, gradient, retain_graph=True)
 
 
-def pooling(library: Any, shape: tuple, kernel: int, stride: int, padding: int, what: str) -> Callable[[], object]:
+def pooling(
+    library: Any, shape: tuple, kernel: int, stride: int, padding: int, what: str
+) -> Callable[[], object]:
     library.manual_seed(0)
     x = library.randn(*shape).requires_grad_()
     function = partial(library.nn.functional.max_pool2d, x, kernel, stride, padding)
@@ -70,10 +72,14 @@ def spent(action: Callable[[], object], clock: Callable[[], float]) -> float:
     return (clock() - start) * 1e3
 
 
-def measure(actions: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
+def measure(
+    actions: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]
+) -> dict[str, float]:
     for action in actions.values():
         action()
-    return compare(take_turns({name: partial(spent, action, clock) for name, action in actions.items()}, rounds))
+    return compare(
+        take_turns({name: partial(spent, action, clock) for name, action in actions.items()}, rounds)
+    )
 
 
 def main() -> None:
@@ -92,14 +98,18 @@ def main() -> None:
     for what in ("forward", "input", "weight"):
         tables[f"convolution, {what}"] = {
             name: measure(
-                {key: convolution(library, layer, what) for key, library in libraries.items()}, options.rounds, clock
+                {key: convolution(library, layer, what) for key, library in libraries.items()},
+                options.rounds,
+                clock,
             )
             for name, layer in LAYERS.items()
         }
     for what in ("forward", "gradient"):
         tables[f"largest of windows, {what}"] = {
             name: measure(
-                {key: pooling(library, *pool, what) for key, library in libraries.items()}, options.rounds, clock
+                {key: pooling(library, *pool, what) for key, library in libraries.items()},
+                options.rounds,
+                clock,
             )
             for name, pool in POOLS.items()
         }

@@ -77,8 +77,12 @@ def test_float64() -> None:
     rest = ((2, 1), (1, 1), (1, 1), 1)
     out = native.convolve(x, w, *rest)
     assert_close(out, reference.convolve(x, w, *rest))
-    assert_close(native.convolve_input(out, w, (9, 11), *rest), reference.convolve_input(out, w, (9, 11), *rest))
-    assert_close(native.convolve_weight(out, x, (3, 3), *rest), reference.convolve_weight(out, x, (3, 3), *rest))
+    assert_close(
+        native.convolve_input(out, w, (9, 11), *rest), reference.convolve_input(out, w, (9, 11), *rest)
+    )
+    assert_close(
+        native.convolve_weight(out, x, (3, 3), *rest), reference.convolve_weight(out, x, (3, 3), *rest)
+    )
 
 
 def test_output_padding_leaves_room_that_only_the_bias_reaches() -> None:

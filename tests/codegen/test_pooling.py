@@ -65,7 +65,9 @@ def test_means_and_their_adjoint(case: tuple, count_include_pad: bool) -> None:
 def test_a_divisor_of_ones_own() -> None:
     x = numbers(2, 3, 9, 11)
     settings = ((3, 2), (2, 2), (1, 0), False, True, 5)
-    np.testing.assert_allclose(native.avg_pool(x, *settings), reference.avg_pool(x, *settings), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        native.avg_pool(x, *settings), reference.avg_pool(x, *settings), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("gate", (False, True))

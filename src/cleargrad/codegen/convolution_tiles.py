@@ -15,6 +15,7 @@ from cleargrad.codegen.llvm_text import Val, vector, width_of
 from cleargrad.codegen.packing import PARAMETERS
 from cleargrad.codegen.windows import TABLES, WORDS, Block, WindowCode, part
 
+
 @dataclass(frozen=True)
 class Structure:
     """What the code of the kernel depends on."""
@@ -85,9 +86,7 @@ class TapSum:
             start = code.element_at(source, (channel, code.word("source_channel")))
             code.copy_block(start, PARAMETERS[3], count, block, self.structure.step)
             strip = code.add(code.mul(group, code.word("strips")), first_strip)
-            depth = code.mul(
-                code.add(code.mul(strip, code.word("channels")), channel), code.word("taps")
-            )
+            depth = code.mul(code.add(code.mul(strip, code.word("channels")), channel), code.word("taps"))
             weight = code.element_at(code.word("weight", "ptr"), (depth, code.integer(self.structure.height)))
             strips = code.sub(last_strip, first_strip)
             with code.loop(code.integer(0), cells, self.structure.across) as cell:
@@ -118,7 +117,9 @@ class TapSum:
             if s.bias:
                 bias = code.load(code.at(code.word("bias", "ptr"), channel, self.element), self.element)
             with code.loop(code.integer(0), block.rows) as row:
-                start = code.add(code.add(plane, code.word("place_first")), code.mul(block.z, code.word("place_z")))
+                start = code.add(
+                    code.add(plane, code.word("place_first")), code.mul(block.z, code.word("place_z"))
+                )
                 start = code.add(start, code.mul(code.add(block.y, row), code.word("place_y")))
                 start = code.add(start, code.product(block.x, step))
                 sums = self.sums_at(code.sub(result, first), code.mul(row, code.word("pitch")))
@@ -202,7 +203,8 @@ class Tiles:
         code, s = self.code, self.structure
         seen = image if s.single else code.at(image, code.listed("distances", tap), self.element)
         values = [
-            code.load(code.at(seen, code.integer(v * s.lanes), self.element), self.type) for v in range(self.vectors)
+            code.load(code.at(seen, code.integer(v * s.lanes), self.element), self.type)
+            for v in range(self.vectors)
         ]
         row = code.element_at(factors, (tap, code.integer(s.height)))
         for number in range(s.height):

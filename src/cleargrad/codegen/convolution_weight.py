@@ -85,13 +85,15 @@ class WeightSum:
     def tiles(self) -> str:
         """The function that adds what a block gives for some channels and one panel of results, or one result."""
         code = self.code
-        args, image, gradient, sums, y_count, x_count, rows, again = TILES
+        _, image, gradient, sums, y_count, x_count, rows, again = TILES
         block = Block(*(code.integer(0),) * 3, y_count, x_count)
         with code.loop(code.integer(0), rows, self.structure.height) as row:
             self.tile(image, sums, gradient, block, row, rows, again)
         return part(code, "tiles", TILES)
 
-    def tile(self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val) -> None:
+    def tile(
+        self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val
+    ) -> None:
         raise NotImplementedError
 
     def call_tiles(self, gradient: Val, sums: Val, block: Block, rows: Val, again: Val) -> None:
@@ -142,7 +144,7 @@ class WeightSum:
         raise NotImplementedError
 
     def sources(self, image: Val, row: Val, rows: Val) -> list[Val]:
-        """Where each row of a tile reads for the first output; rows that do not exist read what the last one does."""
+        """Where each row of a tile reads for the first output; rows that do not exist read as the last one does."""
         code, found = self.code, []
         for number in range(self.structure.height):
             own = code.least(code.add(row, code.integer(number)), code.sub(rows, code.integer(1)))
@@ -207,7 +209,9 @@ class ByResults(WeightSum):
             sums = code.element_at(self.share, (line, code.integer(self.panel)))
             self.call_tiles(self.turned(panel), sums, block, rows, again)
 
-    def tile(self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val) -> None:
+    def tile(
+        self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val
+    ) -> None:
         code, s = self.code, self.structure
         last = code.sub(rows, code.integer(1))
         places = []
@@ -254,7 +258,9 @@ class ByOutputs(WeightSum):
             own = code.element_at(gradient, (result, code.word("gradient_channel")))
             self.call_tiles(own, sums, block, rows, again)
 
-    def tile(self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val) -> None:
+    def tile(
+        self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val
+    ) -> None:
         code, s = self.code, self.structure
         last = code.sub(rows, code.integer(1))
         lines = [code.least(code.add(row, code.integer(number)), last) for number in range(s.height)]
@@ -287,7 +293,7 @@ JOIN_NAMES = ["sums", "place", "parts", "groups", "results", "rows", "panels"]
 
 
 def join_results(structure: Structure) -> Kernel:
-    """The kernel that adds the shares of `ByResults` and turns them to (result, row); a unit is a vector of results."""
+    """The kernel that adds the shares of `ByResults` and turns them; a unit is a vector of results."""
     s, panel = structure, structure.lanes * structure.vectors
     code = WindowCode(JOIN_NAMES, s.element, s.lanes)
     element, rows = s.element, code.word("rows")
@@ -327,9 +333,11 @@ def join_results(structure: Structure) -> Kernel:
                     code.store(
                         value, code.element_at(place, (code.integer(lane), rows), (row, code.integer(1)))
                     )
-        with code.loop(evenly, rows) as row, code.loop(code.integer(0), count) as lane:
-            start = code.element_at(sums, (row, code.integer(panel)), (lane, code.integer(1)))
-            code.store(added(start, element), code.element_at(place, (lane, rows), (row, code.integer(1))))
+        with code.loop(evenly, rows) as row, code.loop(code.integer(0), count) as own_lane:
+            start = code.element_at(sums, (row, code.integer(panel)), (own_lane, code.integer(1)))
+            code.store(
+                added(start, element), code.element_at(place, (own_lane, rows), (row, code.integer(1)))
+            )
     code.do("ret void")
     return Kernel(code.function("kernel", PARAMETERS), tuple(code.declared))
 

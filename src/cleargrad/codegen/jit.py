@@ -71,7 +71,9 @@ class Compiler:
 
     def __init__(self) -> None:
         self.machine = target_machine()
-        self.builder = llvm.create_pass_builder(self.machine, llvm.create_pipeline_tuning_options(speed_level=2))
+        self.builder = llvm.create_pass_builder(
+            self.machine, llvm.create_pipeline_tuning_options(speed_level=2)
+        )
         # The vectors are explicit, loops are unrolled as they should be, nothing is written twice: what remains
         # to do is little, and takes a ninth of the time of LLVM's standard list.
         self.passes = passes = llvm.create_new_module_pass_manager()

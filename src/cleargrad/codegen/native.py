@@ -120,7 +120,8 @@ class Loop:
     def __init__(self, operands: int, *formulas: Callable) -> None:
         self.operands = operands
         self.trees = [
-            formula(*[Var(f"x{k}", k) for k in range(operands + number)]) for number, formula in enumerate(formulas)
+            formula(*[Var(f"x{k}", k) for k in range(operands + number)])
+            for number, formula in enumerate(formulas)
         ]
         self.made: dict[np.dtype, Any] = {}  # by dtype, what compile/eager.py makes of it
 

@@ -51,8 +51,27 @@ class Structure:
 
 
 NAMES = [
-    *("source", "place", "indices", "taps", "sums_room", "source_plane", "source_channel", "source_z", "source_y"),
-    *("place_plane", "place_z", "place_y", "place_x", "place_first", "z_dilation", "y_dilation", "x_dilation"),
+    *(
+        "source",
+        "place",
+        "indices",
+        "taps",
+        "sums_room",
+        "source_plane",
+        "source_channel",
+        "source_z",
+        "source_y",
+    ),
+    *(
+        "place_plane",
+        "place_z",
+        "place_y",
+        "place_x",
+        "place_first",
+        "z_dilation",
+        "y_dilation",
+        "x_dilation",
+    ),
     *WORDS,
     *TABLES,
     *("tap_places", "z_counts", "y_counts", "x_counts"),
@@ -137,13 +156,17 @@ class Pool:
             larger = code.compare("ugt", value, old)  # also if one of them is NaN ...
             if with_places:
                 larger = code.binary(
-                    "and", larger, code.binary("or", code.compare("ord", old, old), code.compare("uno", value, value))
+                    "and",
+                    larger,
+                    code.binary("or", code.compare("ord", old, old), code.compare("uno", value, value)),
                 )
                 number = code.pure("i32", f"trunc {code.listed('tap_places', tap)} to i32")
                 code.set(winner, code.select(larger, code.splat(number, width), code.get(winner, whole)))
                 code.set(best, code.select(larger, value, old))
             else:  # ... where the old one stays, if it is
-                code.set(best, code.select(code.compare("uno", old, old), old, code.select(larger, value, old)))
+                code.set(
+                    best, code.select(code.compare("uno", old, old), old, code.select(larger, value, old))
+                )
         code.store(code.get(best, type), code.at(code.word("place", "ptr"), where, self.element))
         if with_places:
             self.put_places(winner, where, block, row, column, width)
@@ -154,7 +177,11 @@ class Pool:
         z = code.place("z", block.z, zero)
         y = code.place("y", code.add(block.y, row), zero)
         x = code.place("x", code.add(block.x, column), zero)
-        lanes = Val(f"<{', '.join(f'i32 {lane}' for lane in range(width))}>", whole) if width > 1 else Val("0", "i32")
+        lanes = (
+            Val(f"<{', '.join(f'i32 {lane}' for lane in range(width))}>", whole)
+            if width > 1
+            else Val("0", "i32")
+        )
 
         def narrow(value: Val) -> Val:
             return code.splat(code.pure("i32", f"trunc {value} to i32"), width)
@@ -206,10 +233,9 @@ def sums(
     source: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     size: Sequence[int], kind: Any, counts: Sequence[Sequence[int]] | None,
 ) -> Steps:  # fmt: skip
-    """place[n, c, t] = sum over k of source[n, c, t·stride + k - padding], over the product of the axes' counts[t]."""
+    """place[n, c, t] = sum over k of source[n, c, t·stride + k - padding], over the product of the counts[t]."""
     axes = [
-        Axis(n, t, tuple(range(k)), s, p)
-        for n, t, k, s, p in zip(source[2:], size, kernel, stride, padding)
+        Axis(n, t, tuple(range(k)), s, p) for n, t, k, s, p in zip(source[2:], size, kernel, stride, padding)
     ]
     return Steps([pool(source, axes, size, kind, "sum" if counts is None else "mean", counts)], 0)
 
@@ -222,7 +248,9 @@ def spread(
     chosen = [
         phases(n, count, k, s, p, 1) for n, count, k, s, p in zip(size, source[2:], kernel, stride, padding)
     ]
-    return Steps([pool(source, [axis for axis, _ in phase], size, kind, "sum") for phase in product(*chosen)], 0)
+    return Steps(
+        [pool(source, [axis for axis, _ in phase], size, kind, "sum") for phase in product(*chosen)], 0
+    )
 
 
 def pool(
@@ -291,7 +319,15 @@ def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -
 
     With `gate`, entries stay zero where that operand is not above zero.
     """
-    words = [("source", 0), ("indices", 0), ("place", 0), ("error", 0), ("gate", 0) if gate else 0, count, length]
+    words = [
+        ("source", 0),
+        ("indices", 0),
+        ("place", 0),
+        ("error", 0),
+        ("gate", 0) if gate else 0,
+        count,
+        length,
+    ]
     return Steps([Step(scatter_kernel(ELEMENTS[np.dtype(kind).name], gate), words, rows)], 0)
 
 

@@ -138,9 +138,7 @@ class TeamCode(Code):
 
     def record(self, records: Val, index: Val) -> tuple[Val, ...]:
         place = self.at(records, self.mul(index, self.integer(RECORD)), "i64")
-        return tuple(
-            self.load(self.at(place, self.integer(field), "i64"), "i64") for field in range(RECORD)
-        )
+        return tuple(self.load(self.at(place, self.integer(field), "i64"), "i64") for field in range(RECORD))
 
     def launch(self, kernel: Val, arguments: Val, start: Val, stop: Val, scratch: Val) -> None:
         function = self.now("ptr", f"inttoptr {kernel} to ptr")
@@ -225,7 +223,7 @@ class Team:
         self.threads = threads
         self.memory = np.zeros(WORDS + 8, np.int64)
         words = aligned(self.memory)
-        self.words = memoryview(words)
+        self.words = memoryview(words)  # type: ignore[arg-type]
         self.address = words.ctypes.data
         self.scratch = [np.empty(SCRATCH + 64, np.uint8) for _ in range(threads)]
         self.scratch_at = [block.ctypes.data + -block.ctypes.data % 64 for block in self.scratch]

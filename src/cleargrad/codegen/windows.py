@@ -64,7 +64,7 @@ class Layout:
 
     @cached_property
     def channel(self) -> int:
-        """Elements from channel to channel: an odd number of cache lines, so that channels do not contend for them."""
+        """Elements from channel to channel: an odd number of cache lines, lest channels contend for them."""
         depth, height, width = self.axes
         size = len(depth.shifts) * len(height.phases) * len(width.phases) * self.lines * self.pitch
         return (-(-size // 16) | 1) * 16
@@ -197,7 +197,7 @@ class WindowCode(ProductCode):
     # Copies ------------------------------------------------------------------------------------------------
 
     def copy_block(self, source: Val, target: Val, channels: Val, block: Block, step: int) -> None:
-        """Copies what a block reads of `channels` channels; `step` is the last dimension's, or 0 if it is a word."""
+        """Copies what a block reads of some channels; `step` is the last dimension's, or 0 if it is a word."""
         zero = self.integer(0)
         lines = self.add(block.rows, self.word("line_reach"))
         columns = self.add(block.columns, self.word("column_reach"))
@@ -264,7 +264,7 @@ class WindowCode(ProductCode):
             ):  # two vectors that share an element end with the last one that is read
                 low = self.load(start, self.type)
                 high = self.load(self.at(start, self.integer(width - 1), self.element), self.type)
-                lanes = [lane for lane in range(0, width, 2)] + [width + lane for lane in range(1, width, 2)]
+                lanes = [*range(0, width, 2), *range(width + 1, 2 * width, 2)]
                 value = self.shuffle(low, high, lanes)
             else:
                 value = self.load(start, vector(self.element, width))

@@ -1,8 +1,9 @@
 """Convolutions of 3 by 3 taps with fewer products: Winograd's way, two by two outputs at a time.
 
-A tile of 4 by 4 entries and a kernel of 3 by 3 are each turned into 16 numbers by additions; the 16 products, summed over
-channels, turn into 2 by 2 outputs by additions again: 16 products instead of 36, rounded about as well. The sums are
-products of matrices, one for each of the 16, of the tiles of convolution_tiles.py. Read next: codegen/convolution.py.
+A tile of 4 by 4 entries and a kernel of 3 by 3 are each turned into 16 numbers by additions; the 16 products,
+summed over channels, turn into 2 by 2 outputs by additions again: 16 products instead of 36, rounded about as well.
+The sums are products of matrices, 16 of them, by the tiles of convolution_tiles.py. An infinity makes NaN of all
+outputs of its tile, not only of those that see it. Read next: codegen/convolution_choice.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ from cleargrad.codegen.windows import TABLES, WORDS, Block, WindowCode
 POINTS = 16
 
 NAMES = [
-    *("source", "weight", "bias", "gate", "place", "groups", "strips", "strips_each", "strips_part", "strip_parts"),
+    *(
+        "source",
+        "weight",
+        "bias",
+        "gate",
+        "place",
+        "groups",
+        "strips",
+        "strips_each",
+        "strips_part",
+        "strip_parts",
+    ),
     *("samples", "samples_each", "channels", "results", "channels_each", "copied_each", "taps"),
     *("turned_room", "cells_pitch", "turned_step", "sums_room", "sums_pitch", "sums_step", "weight_step"),
     *("source_batch", "source_channel", "source_z", "source_y", "place_batch", "place_channel", "place_y"),
@@ -70,9 +82,11 @@ class Winograd:
         self.turned = code.at(PARAMETERS[3], code.word("turned_room"), "i8")
         self.sums = code.at(PARAMETERS[3], code.word("sums_room"), "i8")
         zero, channels = code.integer(0), code.word("channels")
-        with self.pieces(zero, channels, "copied_each") as (channel, count):
-            with code.loop(zero, self.samples) as sample:
-                self.turn(sample, group, channel, count, block)
+        with (
+            self.pieces(zero, channels, "copied_each") as (channel, count),
+            code.loop(zero, self.samples) as sample,
+        ):
+            self.turn(sample, group, channel, count, block)
         begin = code.mul(strip_part, code.word("strips_part"))
         end = code.least(code.add(begin, code.word("strips_part")), code.word("strips"))
         with self.pieces(begin, end, "strips_each") as (first, strips):
@@ -121,7 +135,9 @@ class Winograd:
         """Neighbouring tiles: rows are joined first, as they lie in memory, then what each column of tiles has."""
         code = self.code
         lines = [code.element_at(image, (code.integer(i), code.word("pitch"))) for i in range(4)]
-        for i, (a, b, join) in enumerate(((0, 2, code.sub), (1, 2, code.add), (2, 1, code.sub), (1, 3, code.sub))):
+        for i, (a, b, join) in enumerate(
+            ((0, 2, code.sub), (1, 2, code.add), (2, 1, code.sub), (1, 3, code.sub))
+        ):
 
             def joined(shift: int, a: int = a, b: int = b, join: Callable = join) -> Val:
                 pair = (code.at(lines[row], code.integer(shift), self.element) for row in (a, b))
@@ -165,11 +181,13 @@ class Winograd:
                 call(s.vectors, point, cell)
             code.set(rest, code.add(cell, code.integer(s.lanes * s.vectors)))
         start = code.get(rest, "i64")
-        left = code.binary("udiv", code.add(code.sub(cells, start), code.integer(s.lanes - 1)), code.integer(s.lanes))
+        left = code.binary(
+            "udiv", code.add(code.sub(cells, start), code.integer(s.lanes - 1)), code.integer(s.lanes)
+        )
         for vectors in range(1, s.vectors + 1):
-            with code.when(code.compare("eq", left, code.integer(vectors))):
-                with code.loop(code.integer(0), code.integer(POINTS)) as point:
-                    call(vectors, point, start)
+            fits = code.compare("eq", left, code.integer(vectors))
+            with code.when(fits), code.loop(code.integer(0), code.integer(POINTS)) as point:
+                call(vectors, point, start)
 
     # Results -----------------------------------------------------------------------------------------------
 
@@ -228,7 +246,8 @@ class Winograd:
             values = pair[:count]
         else:
             both = [lane for k in range(width) for lane in (k, width + k)]
-            values = [code.shuffle(*pair, both[:width]), code.shuffle(*pair, both[width:])]
+            left, right = pair
+            values = [code.shuffle(left, right, both[:width]), code.shuffle(left, right, both[width:])]
         for number, value in enumerate(values):
             place = code.add(where, code.integer(number * width))
             value = finished(code, self.structure, value, bias, place)
@@ -267,7 +286,9 @@ def weight_packer(element: str, height: int) -> Kernel:
                 for i in range(4):
                     for j, value in enumerate(turned_taps(code, [column[i] for column in columns], half)):
                         step = code.mul(code.integer(4 * i + j), code.word("weight_step"))
-                        code.store(value, code.element_at(target, (row, code.integer(1)), (step, code.integer(1))))
+                        code.store(
+                            value, code.element_at(target, (row, code.integer(1)), (step, code.integer(1)))
+                        )
     code.do("ret void")
     return Kernel(code.function("kernel", PARAMETERS, notes="nounwind "), tuple(code.declared))
 

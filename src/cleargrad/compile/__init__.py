@@ -36,15 +36,9 @@ def compile(
     accepted.
     """
     check(mode, options, backend)
+    given: dict[str, Any] = {"fullgraph": fullgraph, "backend": backend, "disable": disable}
     if model is None:
-        given = {
-            "fullgraph": fullgraph,
-            "dynamic": dynamic,
-            "backend": backend,
-            "mode": mode,
-            "options": options,
-        }
-        return lambda function: compile(function, disable=disable, **given)  # type: ignore[arg-type]
+        return lambda function: compile(function, **given)
     from cleargrad.compile.capture import Compiled
     from cleargrad.compile.module import OptimizedModule
     from cleargrad.nn.module import Module
@@ -53,12 +47,13 @@ def compile(
         raise error(RuntimeError, "compile", "expected a function or a module", got=model)
     if isinstance(model, OptimizedModule | Compiled):
         return model
-    idle = disable or backend == "eager"
 
-    def compiled(function: Callable) -> Callable:
-        return function if idle else Compiled(function, maker(backend), fullgraph, title(model))
+    def compiled(function: Callable, fullgraph: bool, backend: Any, disable: bool) -> Callable:
+        if disable or backend == "eager":
+            return function
+        return Compiled(function, maker(backend), fullgraph, title(model))
 
-    return OptimizedModule(model, compiled) if isinstance(model, Module) else compiled(model)
+    return OptimizedModule(model, compiled, given) if isinstance(model, Module) else compiled(model, **given)
 
 
 def title(model: Any) -> str:

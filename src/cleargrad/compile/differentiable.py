@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.function import Function, once_differentiable
+from cleargrad.autograd.function import Function
 from cleargrad.autograd.node import AccumulateGrad, Node, edge_of, split_edge
 from cleargrad.autograd.walk import walk
 from cleargrad.compile.structures import wants_gradient
@@ -97,10 +97,13 @@ class Backward:
         boundaries = [
             split_edge(edge_of(t))[0] for t in given if t._edge is not None and wants_gradient(t) == 2
         ]
-        kept = [(node, node.edges) for node in boundaries]
+        kept = [(node, node.edges, node.extra) for node in (*boundaries, *nodes)]
         for node in boundaries:
             node.edges = (None,)
         nodes = graph_behind(live)
+        for node in nodes:
+            if type(node) is AccumulateGrad:
+                node.extra = None  # hooks of leaves see gradients that have left the program
         leaves = [node.leaf() for node in nodes if type(node) is AccumulateGrad]
         own = {id(tensor) for tensor in given}
         self.leaves = [leaf for leaf in leaves if leaf is not None and id(leaf) not in own]
@@ -121,8 +124,8 @@ class Backward:
             tracer.refuse(str(failure))
             return None
         finally:
-            for node, edges in kept:
-                node.edges = edges
+            for node, edges, extra in kept:
+                node.edges, node.extra = edges, extra
         return self
 
     def split(self, graph: Graph, count: int) -> Graph:
@@ -205,9 +208,8 @@ class CompiledFunction(Function):
         return tuple(results)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple:
-        half = ctx.half
+        recording, half = mode.grad, ctx.half
         saved = [tensor._data for tensor in ctx.saved_tensors]
         if [cell_of(tensor)[1] for _, tensor in half.outside] != ctx.versions:
             rule = (
@@ -219,4 +221,28 @@ class CompiledFunction(Function):
             )
         tangents = [np.asarray(grad._data, order="C") for grad in grads]
         found = iter(half.program.run([*tangents, *saved]))
-        return (None,) * 3 + tuple(None if empty else wrap(next(found)) for empty in half.empty)
+        pulled = [None if empty else wrap(next(found)) for empty in half.empty]
+        if recording:
+            pulled = [None if grad is None else OnceOnly.apply(grad) for grad in pulled]
+        return (None, None, None, *pulled)
+
+
+class OnceOnly(Function):
+    """A gradient that a compiled backward has computed: it has no gradient itself."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> Tensor:
+        return tensors[-1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple:
+        rule = "a compiled function cannot be differentiated twice: its backward is a program without history"
+        fix = "compile the whole step with both derivatives in it, or leave this function eager"
+        raise error(RuntimeError, "backward", rule, fix=fix)
+
+    @classmethod
+    def apply(cls, *tensors: Tensor) -> Tensor:
+        leaf = wrap(np.zeros_like(tensors[-1]._data)).requires_grad_()
+        out = wrap(tensors[-1]._data)
+        out._edge = super().apply(leaf)._edge
+        return out

@@ -87,7 +87,7 @@ def formula(tree: Expr, operands: tuple) -> np.ndarray | None:
     """
     first = operands[0]
     shape, flags = first.shape, first.flags
-    order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else None
+    order: Any = "C" if flags.c_contiguous else "F" if flags.f_contiguous else None
     kind = next((x.dtype for x in operands if isinstance(x, np.ndarray) and x.dtype.kind == "f"), None)
     if order is None or not (kind is F32 or kind is F64):
         return None

@@ -1,7 +1,7 @@
 """An entry: one program of a compiled function, when it fits, and what running it does besides computing.
 
 `begin` and `finish` stand around the recorded call. `run` binds arguments, options and gradients, runs the program,
-sets gradients and gives back a result of the recorded form. Read next: compile/program.py.
+sets gradients and gives back a result of the recorded form. Read next: compile/runner.py.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from cleargrad.autograd.node import FREED, AccumulateGrad, Node, geometry, make_node, split_edge
 from cleargrad.compile.differentiable import Backward, graph_behind, through_boundary
-from cleargrad.compile.facts import Names, holds, same
-from cleargrad.compile.structures import Builder, Unsupported, key_of, taken_apart
-from cleargrad.compile.tracer import Pending, Tracer
+from cleargrad.compile.facts import Names
+from cleargrad.compile.runner import Find, Runner
+from cleargrad.compile.structures import Unsupported, taken_apart
+from cleargrad.compile.tracer import Option, Pending, Tracer
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import GRAD, gate, mode, structure
-from cleargrad.core.tensor import Tensor, cell_of, mark_inference, tick, wrap
+from cleargrad.core.mode import mode, structure
+from cleargrad.core.tensor import Tensor, cell_of, mark_inference, wrap
 from cleargrad.interop import number_of
 from cleargrad.ops.record import Graph, Value
 
-Find = Callable[[list], Any]  # from the tensors of a call (and the program's outputs) to something
 
-
-class Entry:
-    """A program and all that belongs to it."""
+class Entry(Runner):
+    """A program and all that belongs to it, from the recorded call on."""
 
     def __init__(self, key: Any, make: Callable[[Graph], Any]) -> None:
         self.key = key
@@ -44,7 +44,9 @@ class Entry:
         self.version = structure.version
         self.flat = not kwargs and all(type(arg) is Tensor for arg in args)
         self.layouts = [(t._data.shape, t._data.dtype, t._data.strides) for t in tensors]
+        usual = (True, False, None) if mode.grad else (False, False, None)
         self.plain = self.flat and all(t._edge is None for t in tensors) and self.key[3] is None
+        self.plain = self.plain and self.key[0][:3] == usual
         self.grad, self.default = mode.grad, dtypes.get_default_dtype()
         args, kwargs, self.given = through_boundary(args, kwargs, tensors)
         self.unique: list[int] = []
@@ -74,6 +76,7 @@ class Entry:
         if tracer.reason is None:
             self.guard(tracer, names)
             self.program = self.make(self.graph)
+            self.program.fix(len(self.unique), self.option_arrays)
             if self.backward is not None:
                 self.backward.prepare(self.make)
         self.given = []
@@ -126,9 +129,11 @@ class Entry:
         for put, tensor in tracer.effects:
             self.puts.append((put, self.output(tracer.value(tensor))))
         self.settle_arguments(tracer)
+        self.settle_own_gradients(tracer)
         graph.writes = [(owner, tracer.known[key][0]) for key, owner in tracer.written.items()]
         self.bind_gradients(tracer)
-        self.single = len(parts) == 1 and isinstance(parts[0], Tensor) and self.build([parts]) is parts
+        whole = object()
+        self.single = self.finders[0] if len(parts) == 1 and self.build([whole]) is whole else None
         graph.outputs = self.outputs
         if self.backward is not None:
             self.graph = self.backward.split(graph, len(self.outputs))
@@ -208,6 +213,20 @@ class Entry:
 
         return seen
 
+    def settle_own_gradients(self, tracer: Tracer) -> None:
+        """Gradients of leaves that are the same at every call; those that nothing reads before can be set in place."""
+        read = {id(tensor._data) for _, tensor in tracer.graph.outside}
+        looks = {id(look.leaf): look for look in tracer.grads.values()}
+        self.own_sets, self.sets, sets = [], [], self.sets
+        self.empty_places: list[np.ndarray | None] = [None] * len(self.outputs)
+        for find, number in sets:
+            leaf = find(self.given)
+            entry = looks[id(leaf)].entry
+            if any(leaf is tensor for tensor in self.given) or (entry is not None and id(entry._data) in read):
+                self.sets.append((find, number))
+            else:
+                self.own_sets.append([leaf, number, None])
+
     def settle_arguments(self, tracer: Tracer) -> None:
         """Arguments that were written in place."""
         self.written_arguments: list[tuple[int, int]] = []
@@ -219,171 +238,53 @@ class Entry:
     def bind_gradients(self, tracer: Tracer) -> None:
         """Gradients that are there before the call are other tensors at the next: stand-ins are bound instead."""
         graph = self.graph
-        self.held: list[tuple[Tensor, Find]] = []
+        held: list[tuple[Tensor, Find]] = []
         stand_ins: dict[int, Tensor] = {}
         for look in tracer.grads.values():
             if look.entry is not None:
                 stand_ins[id(look.entry._data)] = holder = wrap(look.entry._data)
-                self.held.append((holder, self.place_of(look.leaf)))
+                held.append((holder, self.place_of(look.leaf)))
         graph.outside = [(value, stand_ins.get(id(t._data), t)) for value, t in graph.outside]
         graph.writes = [(stand_ins.get(id(t._data), t), value) for t, value in graph.writes]
         bound = {id(tensor) for _, tensor in graph.outside}
-        self.held = [(holder, leaf) for holder, leaf in self.held if id(holder) in bound]
-        self.written = [
-            tensor for tensor, _ in graph.writes if id(tensor) not in {id(h) for h, _ in self.held}
-        ]
+        held = [(holder, leaf) for holder, leaf in held if id(holder) in bound]
+        stand_in_ids = {id(holder) for holder, _ in held}
         written = {id(tensor) for tensor, _ in graph.writes}
-        self.held = [(h, leaf, id(h) in written) for h, leaf in self.held]  # type: ignore[misc]
-
-    # When it fits ------------------------------------------------------------------------------------------
+        self.held = [(holder, leaf, id(holder) in written) for holder, leaf in held]
+        self.written = [tensor for tensor, _ in graph.writes if id(tensor) not in stand_in_ids]
+        for tensor in self.written:
+            cell_of(tensor)
 
     def guard(self, tracer: Tracer, names: Names) -> None:
+        """What must hold again: everything that was looked at."""
         self.watched = list(tracer.watched.values())
         self.names = [(t, k, v) for t, k, v in names.guards.values() if isinstance(t, dict)]
         self.items = [(t, k, v) for t, k, v in names.guards.values() if not isinstance(t, dict)]
         self.cells = list(names.cells.values())
-        self.options = [
-            [option.read, option.tensor._data, option.read()] for option in tracer.options.values()
-        ]
-        self.option_names = [".".join(str(part) for part in key[2:] if part is not None) for key in tracer.options]
         self.checks = tracer.checks
+        self.read_options(list(tracer.options.values()))
         held = {id(holder) for holder, *_ in self.held}
-        self.bound = [[tensor, tensor._data] for _, tensor in self.graph.outside if id(tensor) not in held]
-        bound = {id(tensor) for tensor, _ in self.bound}
-        self.bound += [[tensor, tensor._data] for tensor in self.written if id(tensor) not in bound]
+        found = {id(tensor): tensor for _, tensor in self.graph.outside if id(tensor) not in held}
+        found.update({id(tensor): tensor for tensor in self.written})
+        self.bound = [[tensor, tensor._data] for tensor in found.values()]
 
-    def fits(self, args: tuple, kwargs: dict) -> bool:
-        """Whether the program is right for a call like the last one; quick for plain tensors."""
-        if gate.how != GRAD and (mode.how > GRAD or mode.grad != self.grad):
-            return False
-        if (
-            not self.plain
-            or kwargs
-            or len(args) != len(self.layouts)
-            or mode.anomaly
-            or mode.recorder is not None
-        ):
-            return False
-        if (
-            self.default is not dtypes.get_default_dtype()
-            or self.key[0][2] is not None
-            or not self.grad == mode.grad
-        ):
-            return False
-        for arg, (shape, dtype, strides) in zip(args, self.layouts):  # noqa: B905
-            if type(arg) is not Tensor or arg._edge is not None:
-                return False
-            data = arg._data
-            if data.shape != shape or data.dtype is not dtype or data.strides != strides:
-                return False
-        if len(args) > 1 and len({id(arg._data) for arg in args}) != len(args):
-            return False
-        return self.holds(args)
-
-    def holds(self, tensors: Any) -> bool:
-        """Whether everything else is as it was when the program was recorded."""
-        if self.version != structure.version:
-            version = structure.version
-            if any(facts(thing) != before for thing, facts, before in self.watched):
-                return False
-            self.version = version
-        for table, name, value in self.names:
-            if table.get(name) is not value and not holds(table, name, value):
-                return False
-        for cell, value in self.cells:
-            if cell.cell_contents is not value and not same(cell.cell_contents, value):
-                return False
-        for table, name, value in self.items:
-            if not holds(table, name, value):
-                return False
-        for check in self.checks:
-            if not check():
-                return False
-        for find, empty in self.looks:
-            if (find(tensors)._grad is None) is not empty:
-                return False
-        for pair in self.bound:
-            if pair[0]._data is not pair[1] and not rebound(pair):
-                return False
-        return all(like(holder._data, find(tensors)._grad._data) for holder, find, _ in self.held)
-
-    # Running -----------------------------------------------------------------------------------------------
-
-    def run(self, args: tuple, kwargs: dict) -> Any:
-        tensors: Any = args
-        if not self.flat:
-            key_of(args, tensors := [])
-            key_of(kwargs, tensors)
-        with self.lock:
-            inputs = [tensors[position]._data for position in self.unique]
-            for option in self.options:
-                read, array, last = option
-                now = read()
-                if now is not last:
-                    array[...] = now
-                    option[2] = now
-                inputs.append(array)
-            for holder, find, _ in self.held:
-                holder._data = find(tensors)._grad._data
-            outputs = self.program.run(inputs)
-        self.part(outputs)
-        results = None
-        if self.backward is not None:
-            results = self.backward.tie(tensors, self.unique, inputs, outputs)
-        return self.deliver(tensors, outputs, results)
-
-    def part(self, outputs: list[np.ndarray]) -> None:
-        """Outputs that are one value get memory of their own; which they are is found at the first run."""
-        if self.doubles is None:
-            ids = [id(array) for array in outputs]
-            self.doubles = [k for k, each in enumerate(ids) if ids.index(each) != k]
-        for number in self.doubles:
-            outputs[number] = outputs[number].copy()
-
-    def deliver(self, tensors: Any, outputs: list[np.ndarray], results: Any) -> Any:
-        """Everything that happens outside of the program's memory."""
-        for tensor in self.written:
-            changed(tensor)
-        for _, find, written in self.held:
-            if written:
-                changed(find(tensors)._grad)
-        for position, number in self.written_arguments:
-            np.copyto(tensors[position]._data, outputs[number])
-            changed(tensors[position])
-        for find in self.clears:
-            find(tensors)._grad = None
-        for find, number in self.sets:
-            find(tensors)._grad = wrap(outputs[number])
-        for put, number in self.puts:
-            put(wrap(outputs[number]))
-        found = (tensors, outputs, results)
-        return self.build([find(found) for find in self.finders])
-
-
-def changed(tensor: Tensor) -> None:
-    """Memory that a program has written has another version."""
-    cell = cell_of(tensor)
-    cell[0] = tick()
-    cell[1] += 1
+    def read_options(self, options: list[Option]) -> None:
+        """Options of one group are read and compared together."""
+        self.option_arrays = [option.tensor._data for option in options]
+        groups: dict[tuple[int, int], list[Option]] = {}
+        for option in options:
+            groups.setdefault((id(option.optimizer), option.group), []).append(option)
+        self.readings = []
+        for (_, group), found in groups.items():
+            optimizer, names = found[0].optimizer, list(dict.fromkeys(option.name for option in found))
+            get = itemgetter(*names)
+            self.readings.append([optimizer, group, get, get(optimizer.param_groups[group]), found])
 
 
 def inference_tensor(array: np.ndarray) -> Tensor:
     tensor = wrap(array)
     mark_inference(tensor)
     return tensor
-
-
-def like(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and one.strides == other.strides
-
-
-def rebound(pair: list) -> bool:
-    """A tensor that has other memory than last time, of the same layout, is bound again."""
-    tensor, array = pair
-    if not like(tensor._data, array):
-        return False
-    pair[1] = tensor._data
-    return True
 
 
 # Graphs of results -----------------------------------------------------------------------------------------

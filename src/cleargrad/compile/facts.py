@@ -12,6 +12,7 @@ import functools
 import gc
 import sys
 import sysconfig
+from operator import itemgetter
 from collections.abc import Iterator
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -124,11 +125,14 @@ class OptionCheck:
         inputs = optimizer._INPUTS
         self.fixed: list[list[tuple[str, Any]]] = []
         self.switched_on: list[list[str]] = []
+        self.getters: list[tuple[Any, tuple] | None] = []
         for group in optimizer.param_groups:
             names = optimizer.defaults if inputs else [name for name in group if name != "params"]
             fixed = [n for n in names if not (n in inputs and is_input(n, group[n]))]
             self.fixed.append([(name, group[name]) for name in fixed])
             self.switched_on.append([n for n in names if n not in fixed and n in SWITCHES])
+            quick = len(fixed) > 1 and all(is_plain(group[name]) for name in fixed)
+            self.getters.append((get := itemgetter(*fixed), get(group)) if quick else None)
 
     def holds(self) -> bool:
         optimizer = self.optimizer
@@ -139,11 +143,12 @@ class OptionCheck:
             or len(self.state) != self.size
         ):
             return False
-        for group, fixed, switched_on in zip(groups, self.fixed, self.switched_on):  # noqa: B905
-            for name, value in fixed:
-                found = group.get(name)
-                if found is not value and not same(found, value):
+        for group, fixed, switched_on, quick in zip(groups, self.fixed, self.switched_on, self.getters):
+            if quick is not None:
+                if quick[0](group) != quick[1]:
                     return False
+            elif not all(holds(group, name, value) for name, value in fixed):
+                return False
             for name in switched_on:
                 if not group[name]:
                     return False

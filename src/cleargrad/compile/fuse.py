@@ -41,6 +41,11 @@ class Member:
     reduce: Reduce | None = None  # the rule, for reductions
     kept: bool = True  # whether the result must reach memory
 
+    @property
+    def rule(self) -> Reduce:
+        assert self.reduce is not None
+        return self.reduce
+
 
 @dataclass(eq=False)
 class Nest:
@@ -127,16 +132,14 @@ class Fuser:
 
     def start(self, statement: Statement) -> Nest | Statement:
         """A nest for a statement alone."""
-        if isinstance(statement, Store):
-            nest = Nest(*self.space_of(statement))
-        elif isinstance(statement, Reduce):
-            if by_columns(statement):
-                nest = self.columns(statement)
-                if nest is not None:
-                    return nest
-            nest = self.reduce_space(statement)
-        else:
+        if not isinstance(statement, (Store, Reduce)):
             return statement
+        columns = self.columns(statement) if isinstance(statement, Reduce) and by_columns(statement) else None
+        if columns is not None:
+            return columns
+        nest = (
+            Nest(*self.space_of(statement)) if isinstance(statement, Store) else self.reduce_space(statement)
+        )
         assert self.joined(nest, statement), statement
         return nest
 
@@ -183,7 +186,7 @@ class Fuser:
 
     def joined(self, nest: Nest, statement: Store | Reduce) -> bool:
         """Whether a nest took a statement in, perhaps by changing its loops."""
-        if len(nest.members) >= MEMBERS or nest.work + weight_of(statement.formula) > WORK and nest.members:
+        if len(nest.members) >= MEMBERS or (nest.members and nest.work + weight_of(statement.formula) > WORK):
             return False
         if nest.columns:
             return self.joined_columns(nest, statement)
@@ -289,10 +292,10 @@ class Fuser:
             if not self.linked(trial, moved):
                 return False
             trial.members.append(moved)
-        member = self.fitted(trial.rows, trial.cols, statement)
-        if member is None or not self.linked(trial, member):
+        last = self.fitted(trial.rows, trial.cols, statement)
+        if last is None or not self.linked(trial, last):
             return False
-        nest.rows, nest.cols, nest.members = trial.rows, trial.cols, [*trial.members, member]
+        nest.rows, nest.cols, nest.members = trial.rows, trial.cols, [*trial.members, last]
         return True
 
     def reduce_space(self, statement: Reduce) -> Nest:

@@ -56,7 +56,9 @@ def attempted(native: Callable[[Any, Call], None]) -> Callable[[Any, Call], None
     return read
 
 
-def add(builder: Any, choose: Callable[..., Steps], operands: dict, results: dict[str, Value], work: int) -> None:
+def add(
+    builder: Any, choose: Callable[..., Steps], operands: dict, results: dict[str, Value], work: int
+) -> None:
     """Appends a statement; results that an earlier fusion did not place get buffers of their own."""
     choose(threads=1)  # raises TooLarge while the host can still take over
     loads = {name: builder.store(value, fresh=True) for name, value in operands.items() if value is not None}

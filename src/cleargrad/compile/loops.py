@@ -355,16 +355,16 @@ class Emitter:
         self.inside = {}
 
     def accumulator(self, member: Member, width: int) -> Val:
-        kind = member.reduce.working
-        type = vector(register(kind_of(kind)), width)
-        start = member.reduce.start
+        rule = member.rule
+        type = vector(register(kind_of(rule.working)), width)
+        start = rule.start
         if start is None:
-            start = STARTS[member.reduce.combine.primitive](kind)
+            start = STARTS[rule.combine.primitive](rule.working)
         return self.code.slot(type, self.code.const(start, type))
 
     def finish(self, member: Member, wide: list[Val], thin: Val | None) -> None:
         """Joins the lanes of a reduction; the result holds for the row."""
-        code, rule = self.code, member.reduce
+        code, rule = self.code, member.rule
         kind, tree = kind_of(rule.working), rule.combine
         type = vector(register(kind), self.width)
         parts = [code.get(slot, type) for slot in wide]
@@ -627,7 +627,7 @@ class Emitter:
         for member in nest.members:
             for bank in range(count):
                 column = code.add(first, code.integer(bank * width))
-                kind = kind_of(member.reduce.working)
+                kind = kind_of(member.rule.working)
                 value = code.get(slots[id(member)][bank], vector(register(kind), width))
                 value = convert(code, value, kind, kind_of(member.place.dtype))
                 self.put_column(member.place, outer, column, value)

@@ -52,7 +52,7 @@ def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tupl
         first, last = spans[buffer]
         size = -(-max(buffer.size * buffer.dtype.itemsize, 1) // ALIGN) * ALIGN
         offset = 0
-        meeting = sorted((low, high) for f, l, low, high in chosen if f <= last and first <= l)
+        meeting = sorted((low, high) for begin, end, low, high in chosen if begin <= last and first <= end)
         for low, high in meeting:
             if offset + size <= low:
                 break

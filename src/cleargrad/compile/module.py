@@ -5,12 +5,13 @@ Read next: compile/capture.py.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 from cleargrad.nn.module import Module
 
-OWN = ("_orig_mod", "_compiled")
+OWN = ("_orig_mod", "_compiled", "_settings")
 
 
 class OptimizedModule(Module):
@@ -18,11 +19,18 @@ class OptimizedModule(Module):
 
     _orig_mod: Module
 
-    def __init__(self, module: Module, compile_call: Callable[[Callable], Callable]) -> None:
+    def __init__(self, module: Module, compile_call: Callable[..., Callable], settings: dict[str, Any]) -> None:
         super().__init__()
         del self.__dict__["training"]
         self._modules["_orig_mod"] = module
-        self.__dict__["_compiled"] = compile_call(module.__call__)
+        self.__dict__["_settings"] = settings
+        self.__dict__["_compiled"] = compile_call(module.__call__, **settings)
+
+    def __reduce__(self) -> tuple:
+        return rebuilt, (self._orig_mod, self.__dict__["_settings"])
+
+    def __deepcopy__(self, memo: dict) -> OptimizedModule:
+        return rebuilt(copy.deepcopy(self._orig_mod, memo), self.__dict__["_settings"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_compiled"](*args, **kwargs)
@@ -63,3 +71,10 @@ class OptimizedModule(Module):
 
     def __getitem__(self, index: Any) -> Any:
         return self._orig_mod[index]  # type: ignore[index]
+
+
+def rebuilt(module: Module, settings: dict[str, Any]) -> OptimizedModule:
+    """The wrapper of a copy; programs are compiled anew."""
+    from cleargrad.compile import compile
+
+    return compile(module, **settings)

@@ -38,7 +38,7 @@ def join_equals(graph: Graph) -> Graph:
     stands_for: dict[int, Value] = {}
     constants = []
     for value, array in graph.constants:
-        key = (array.dtype, array.shape, array.tobytes())
+        key: Any = (array.dtype, array.shape, array.tobytes())
         if array.size <= 4096 and key in first:
             stands_for[value.index] = first[key][0]
         else:

@@ -70,7 +70,11 @@ class Program:
         for position, entry in enumerate(self.entries):
             if isinstance(entry, (Product, Native)):
                 threads = team().threads
-                needed = entry.choose(threads=threads) if isinstance(entry, Native) else product_steps(entry, threads)
+                needed = (
+                    entry.choose(threads=threads)
+                    if isinstance(entry, Native)
+                    else product_steps(entry, threads)
+                )
                 work = Buffer(-1 - position, (needed.work,), np.dtype(np.uint8), "inside", (1,))
                 self.products[id(entry)] = (needed, work)
                 spans[work] = (position, position)
@@ -158,7 +162,9 @@ class Program:
                 if isinstance(word, tuple):
                     word = ("error", None) if word[0] == "error" else ("address", loads[word[0]], word[1])
                 words.append(word)
-            launch = Launch(step.kernel, words, step.units, alone or step.units == 1, [*reads, work], [*writes, work])
+            launch = Launch(
+                step.kernel, words, step.units, alone or step.units == 1, [*reads, work], [*writes, work]
+            )
             found.append(launch)
         return found
 
@@ -230,13 +236,23 @@ class Program:
             if tensor._data is not array:
                 self.bind()
                 break
-        if places is None:
-            outputs = [empty(shape, dtype) for shape, dtype in self.output_specs]
-        else:
-            specs = self.output_specs
-            outputs = [empty(*spec) if place is None else place for spec, place in zip(specs, places)]  # noqa: B905
         slots = self.slots
-        for array, words in zip((*inputs, *outputs), self.moving):  # noqa: B905
+        for array, words in zip(inputs, self.moving):
+            if words:
+                start = pointer(id(array) + DATA).value or 0
+                for position, shift in words:
+                    slots[position] = start + shift
+        outputs = []
+        for number, (shape, dtype, words) in enumerate(self.output_specs):
+            array = None if places is None else places[number]
+            if array is None:
+                array = empty(shape, dtype)
+                self.placed[number] = None
+            elif array is self.placed[number]:
+                words = ()
+            else:
+                self.placed[number] = array
+            outputs.append(array)
             if words:
                 start = pointer(id(array) + DATA).value or 0
                 for position, shift in words:
@@ -255,9 +271,10 @@ class Program:
     def prepare(self) -> None:
         """What `run` needs at hand."""
         self.team = team()
-        self.slots = memoryview(self.words)
-        self.output_specs = [(buffer.shape, buffer.dtype) for buffer in self.plan.outputs]
-        self.moving = [self.patches.get(buffer, []) for buffer in (*self.plan.inputs, *self.plan.outputs)]
+        self.slots = memoryview(self.words)  # type: ignore[arg-type]
+        self.output_specs = [(b.shape, b.dtype, self.patches.get(b, [])) for b in self.plan.outputs]
+        self.placed: list[np.ndarray | None] = [None] * len(self.output_specs)
+        self.moving = [self.patches.get(buffer, []) for buffer in self.plan.inputs]
         self.arrays: dict[Buffer, np.ndarray] = dict(self.plan.constants)
         for buffer, array in self.plan.constants:
             self.patch(buffer, array)
@@ -266,6 +283,12 @@ class Program:
         self.only_native = None
         if len(native) == len(self.segments) == 1:
             self.only_native = (self.records_at, native[0][1], self.threads[0])
+
+    def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
+        """Inputs from a number on are these arrays at every run."""
+        for number, array in enumerate(arrays, first):
+            self.patch(self.plan.inputs[number], array)
+            self.moving[number] = []
 
     def bind(self) -> None:
         """Finds the outside tensors in memory."""
@@ -332,14 +355,17 @@ def product_steps(product: Product, threads: int) -> gemm.Steps:
     """How a product is computed."""
     *batch, m, n = product.place.shape
     k = product.left.shape[-1]
-    strides = []
-    for load in (product.left, product.right, product.place):
-        missing = len(batch) + 2 - len(load.shape)
-        strides.append((0,) * missing + load.strides)
+    rank = len(batch) + 2
+    left, right, place = (
+        (0,) * (rank - len(load.shape)) + load.strides
+        for load in (product.left, product.right, product.place)
+    )
     if not product.adds:
-        return gemm.steps(batch, m, n, k, product.place.dtype, *strides, threads)
-    words = [("place", 0), *strides[-1]]
-    return gemm.steps(batch, m, n, k, product.place.dtype, *strides, threads, adding, "adding", words)
+        return gemm.steps(batch, m, n, k, product.place.dtype, left, right, place, threads)
+    words = [("place", 0), *place]
+    return gemm.steps(
+        batch, m, n, k, product.place.dtype, left, right, place, threads, adding, "adding", words
+    )
 
 
 def adding(first: int) -> Callable[..., None]:

@@ -19,6 +19,9 @@ class Reading:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
+    def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
+        """Inputs from a number on are these arrays at every run."""
+
     def run(
         self, inputs: Sequence[np.ndarray], places: Sequence[np.ndarray | None] | None = None
     ) -> list[np.ndarray]:

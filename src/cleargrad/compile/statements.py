@@ -18,7 +18,7 @@ import numpy as np
 from cleargrad.codegen.expr import Expr, identity, trace
 from cleargrad.codegen.llvm_reading import readable
 from cleargrad.compile.images import IMAGES, Native
-from cleargrad.compile.lazy import Buffer, CHEAP, Formulas, Lazy, Load, Number, contiguous, kind_of
+from cleargrad.compile.lazy import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous, kind_of
 from cleargrad.core.dtype import NARROW
 from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
@@ -169,7 +169,7 @@ class Builder:
         self.asked = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
 
     def needed_as_arrays(self) -> set[int]:
-        """The values that kernels read by strides, themselves or through views: they are stored as they are made."""
+        """The values that kernels read by strides, themselves or through views: they are stored at once."""
         needed: set[int] = set()
         for call in reversed(self.graph.calls):
             seen = isinstance(call.op.lower, View)

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from cleargrad.core.mode import structure
 from cleargrad.errors import error
 
 BOOL, INTEGER, FLOAT, COMPLEX = range(4)  # categories, in PyTorch's order of rank
@@ -119,6 +120,7 @@ def set_default_dtype(kind: dtype, /) -> None:
         rule = f"only floating-point types are supported as the default type, not {kind}"
         raise error(TypeError, "set_default_dtype", rule)
     _default = kind
+    structure.version += 1
 
 
 def default_complex() -> dtype:

@@ -37,6 +37,9 @@ def vector_norm_spec(x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bo
     return Spec(reduced(shape, dim, keepdim), kind.to_real())
 
 
+STRETCH = 4096  # elements that are added up in order; longer sums are made of such
+
+
 def run_vector_norm(x: np.ndarray, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
     final = x.real.dtype
     if final in NARROW:
@@ -45,9 +48,18 @@ def run_vector_norm(x: np.ndarray, *, ord: float, dim: tuple[int, ...], keepdim:
     return value if value.dtype == final else value.astype(final)
 
 
+def square_sum(x: np.ndarray) -> np.ndarray:
+    """The sum of squares of a vector: products of short stretches, which need no memory, added up pairwise."""
+    whole = x.size // STRETCH * STRETCH
+    rows, rest = x[:whole].reshape(-1, STRETCH), x[whole:]
+    return np.add.reduce(np.vecdot(rows, rows)) + np.dot(rest, rest)
+
+
 def power_norm(x: np.ndarray, ord: float, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
     """(Σ |x|ᵖ)^(1/p), and its limits."""
     if ord == 2:
+        if len(dim) == x.ndim and x.dtype.kind == "f" and x.size >= 2 * STRETCH and x.flags.c_contiguous:
+            return np.sqrt(square_sum(x.reshape(-1))).reshape((1,) * x.ndim if keepdim else ())
         squares = x * x if x.dtype.kind != "c" else (x * x.conj()).real
         return np.sqrt(squares.sum(dim, keepdims=keepdim))
     size = np.abs(x)

@@ -106,7 +106,9 @@ def max_pool(x, kernel, stride, padding, dilation, ceil_mode) -> tuple[np.ndarra
 def max_values(x, kernel, stride, padding, dilation, ceil_mode) -> np.ndarray:
     found = pooled(x, kernel, stride, padding, dilation, ceil_mode, False)
     return (
-        numpy_pooling.max_values(x, kernel, stride, padding, dilation, ceil_mode) if found is None else found[0]
+        numpy_pooling.max_values(x, kernel, stride, padding, dilation, ceil_mode)
+        if found is None
+        else found[0]
     )
 
 
@@ -137,9 +139,8 @@ def avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_o
         return numpy_pooling.avg_pool(x, *settings)
     _, chooser, launch = compiler()
     size = numpy_pooling.pooled_size(x.shape[2:], kernel, stride, padding, (1,) * len(kernel), ceil_mode)
-    counts = numpy_pooling.window_counts(x.shape[2:], size, kernel, stride, padding, count_include_pad)
-    if divisor_override:
-        counts = None
+    counted = (x.shape[2:], size, kernel, stride, padding, count_include_pad)
+    counts = None if divisor_override else numpy_pooling.window_counts(*counted)
     alone = launch.threads(x.size * 8) == 1
     try:
         ready = launch.ready(

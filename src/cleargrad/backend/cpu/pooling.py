@@ -311,10 +311,13 @@ def divisor(input_size, size, kernel, stride, padding, count_include_pad, diviso
     if divisor_override:
         return divisor_override
     counts = window_counts(input_size, size, kernel, stride, padding, count_include_pad)
-    return math.prod(np.ix_(*(np.asarray(count) for count in counts))).astype(np.float32)
+    grids = np.ix_(*(np.asarray(count, np.float32) for count in counts))
+    return math.prod(grids)
 
 
-def window_counts(input_size, size, kernel, stride, padding, count_include_pad) -> tuple[tuple[int, ...], ...]:
+def window_counts(
+    input_size, size, kernel, stride, padding, count_include_pad
+) -> tuple[tuple[int, ...], ...]:
     """For every axis, how many positions each window counts."""
     lengths = []
     for n, out, k, s, p in zip(input_size, size, kernel, stride, padding):
