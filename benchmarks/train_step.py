@@ -1,15 +1,14 @@
-"""What a training step costs: PyTorch eager and compiled, cleargrad eager and compiled, taking turns in one
-run.
+"""What a training step costs: PyTorch eager and compiled, cleargrad eager and compiled, taking turns in one run.
 
     python benchmarks/train_step.py [--workloads gpt,mlp] [--rounds 15] [--threads 2] [--quick] [--no-torch-compile]
 
 The models are in train_workloads.py. Every variant lives in a process of its own, because both libraries keep
-threads; this process asks them in turns for some steps, so that all of them see the same noise. What counts
-is the ratio of medians to the best PyTorch variant, fused optimizers and torch.compile included; the spread
-is that of the ratio from round to round (first and third quartile). "first calls" is the time of the first
-three: cleargrad runs one, records one and runs the program. Caches of compiled code are empty (cold) or left
-by an earlier process (warm). Peak memory is that of the whole process; "grown" is how much of it came after
-the import. All variants must give the same losses. A whole run writes benchmarks/results/train_step.json.
+threads; this process asks them in turns for some steps, so that all of them see the same noise. What counts is the
+ratio of medians to the best PyTorch variant, fused optimizers and torch.compile included. The spread is that of the
+ratio from round to round (first and third quartile), "of least" the ratio of the quickest turns. "first" is the time
+of the first three calls: cleargrad runs one, records one and runs the program. Caches of compiled code are empty
+(cold) or left by an earlier process (warm). Peak memory is that of the whole process; "grown" is how much of it came
+after the import. All variants must give the same losses. A whole run writes benchmarks/results/train_step.json.
 Needs torch, and a C++ compiler for torch.compile.
 """
 
@@ -229,23 +228,19 @@ def environment(threads: int, caches: str) -> dict[str, str]:
     return {**os.environ, **counts, **folders}
 
 
-def variants_of(workload: str, with_torch_compile: bool) -> list[str]:
+def variants_of(workload: str, options: argparse.Namespace) -> list[str]:
     """The variants that make sense: the model's for workloads that have one, the floor for the update alone."""
     alone = workload == "adam"
-    names = [n for n, v in VARIANTS.items() if v.library != "numpy" or alone]
-    if alone:
-        names.remove("torch compiled model")
-    return [
-        n
-        for n in names
-        if with_torch_compile or not (VARIANTS[n].library == "torch" and VARIANTS[n].compiles)
-    ]
+    left_out = {"torch compiled model"} if alone else {"bandwidth floor"}
+    if not options.torch_compile:
+        left_out |= {name for name, v in VARIANTS.items() if v.library == "torch" and v.compiles}
+    return [name for name in options.variants if name not in left_out]
 
 
 def measure(workload: str, options: argparse.Namespace, folder: str) -> dict[str, Any]:
     """All variants of a workload, by name."""
     runners = {}
-    for name in variants_of(workload, options.torch_compile):
+    for name in variants_of(workload, options):
         kind = "compiled" if VARIANTS[name].compiles else "eager"
         runners[name] = Runner(workload, name, options.threads, os.path.join(folder, workload, kind))
     plain = [runner for name, runner in runners.items() if not VARIANTS[name].compiles]
@@ -301,6 +296,7 @@ def results(runners: dict[str, Runner]) -> dict[str, Any]:
     measured = {name: runner for name, runner in runners.items() if runner.times and not runner.failure}
     theirs = {n: median(r.times) for n, r in measured.items() if VARIANTS[n].library == "torch"}
     best = min(theirs, key=lambda name: theirs[name], default=None)
+    quickest = min((min(measured[name].times) for name in theirs), default=math.nan)
     reference = next((r.facts["losses"] for n, r in measured.items() if VARIANTS[n].library == "torch"), None)
     rows: dict[str, Any] = {}
     for name, runner in runners.items():
@@ -310,6 +306,7 @@ def results(runners: dict[str, Runner]) -> dict[str, Any]:
         facts = runner.facts
         row = rows[name] = {
             "ms": round(median(runner.times) * 1e3, 4),
+            "least, ms": round(min(runner.times) * 1e3, 4),
             "first calls, s": round(runner.first_calls, 3),
             "peak, MB": round(facts["peak"], 1),
             "grown, MB": round(facts["grown"], 1),
@@ -317,6 +314,7 @@ def results(runners: dict[str, Runner]) -> dict[str, Any]:
         if best is not None:
             ratios = [own / other for own, other in zip(runner.times, measured[best].times)]
             row["ratio"] = round(median(runner.times) / theirs[best], 4)
+            row["ratio of least"] = round(min(runner.times) / quickest, 4)
             row["spread"] = [round(quantile(ratios, share), 4) for share in (0.25, 0.75)]
         if "cold" in facts:
             row["first calls cold, s"] = round(facts["cold"], 3)
@@ -341,7 +339,7 @@ def distance(losses: list[float], reference: list[float]) -> float:
 
 
 def print_workload(title: str, found: dict[str, Any]) -> None:
-    columns = ("ms/step", "ratio", "spread", "first, s", "peak MB", "grown MB", "loss")
+    columns = ("ms/step", "ratio", "spread", "of least", "first, s", "peak MB", "grown MB", "loss")
     print(
         f"\n{title}\n{'':22}{columns[0]:>10}{columns[1]:>8}{columns[2]:>16}"
         + "".join(f"{c:>10}" for c in columns[3:])
@@ -352,7 +350,8 @@ def print_workload(title: str, found: dict[str, Any]) -> None:
             continue
         spread = "{:.3f}..{:.3f}".format(*row["spread"]) if "spread" in row else ""
         print(
-            f"{name:22}{row['ms']:10.4g}{row.get('ratio', math.nan):8.3f}{spread:>16}{row['first calls, s']:10.2f}"
+            f"{name:22}{row['ms']:10.4g}{row.get('ratio', math.nan):8.3f}{spread:>16}"
+            f"{row.get('ratio of least', math.nan):10.3f}{row['first calls, s']:10.2f}"
             f"{row['peak, MB']:10.0f}{row['grown, MB']:10.0f}{row.get('loss', math.nan):10.4f}"
         )
         if row.get("loss differs by", 0) > AGREE:
@@ -366,7 +365,7 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for workload, result in found.items():
         variants = result["variants"]
-        ours, eager = variants["cleargrad compiled"], variants["cleargrad"]
+        ours, eager = (variants.get(name, {}) for name in ("cleargrad compiled", "cleargrad"))
         theirs = [v["peak, MB"] for n, v in variants.items() if n.startswith("torch") and "peak, MB" in v]
         row = rows[workload] = {
             "bar": WORKLOADS[workload].bar,
@@ -428,6 +427,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument(
         "--workloads", default=",".join(WORKLOADS), help="some of them, by comma (default: all)"
     )
+    parser.add_argument(
+        "--variants", default=",".join(VARIANTS), help="some of them, by comma (default: all)"
+    )
     parser.add_argument("--rounds", type=int, help="turns of each variant (default: 15)")
     parser.add_argument("--turn", type=float, help="seconds that a turn takes, about (default: 0.06)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -435,14 +437,16 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
     parser.add_argument("--json", help="write the figures here (default: a whole run writes its own file)")
     options = parser.parse_args()
-    options.workloads = options.workloads.split(",")
-    unknown = set(options.workloads) - WORKLOADS.keys()
-    if unknown:
-        parser.error(f"no such workload: {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
+    options.workloads, options.variants = options.workloads.split(","), options.variants.split(",")
+    for chosen, known in ((options.workloads, WORKLOADS), (options.variants, VARIANTS)):
+        unknown = [name for name in chosen if name not in known]
+        if unknown:
+            parser.error(f"{unknown[0]!r} is none of {', '.join(known)}")
     options.rounds = options.rounds or (3 if options.quick else 15)
     options.turn = options.turn or (0.01 if options.quick else 0.06)
     options.torch_compile = options.torch_compile and not options.quick
-    whole = len(options.workloads) == len(WORKLOADS) and options.torch_compile
+    whole = (len(options.workloads), len(options.variants)) == (len(WORKLOADS), len(VARIANTS))
+    whole = whole and options.torch_compile
     options.json = options.json or (str(RESULTS) if whole else None)
     return options
 

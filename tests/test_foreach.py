@@ -148,3 +148,21 @@ def test_rows_past_the_last_group_are_zero() -> None:
         [4.0],
         [0.0],
     ]
+
+
+def test_lists_by_device_and_dtype() -> None:
+    import torch.utils._foreach_utils
+
+    import cleargrad.utils._foreach_utils
+
+    def run(T: Any) -> Any:
+        group = T.utils._foreach_utils._group_tensors_by_device_and_dtype
+        first = [T.ones(1), T.ones(2).double(), T.ones(3)]
+        lists = [first, [T.zeros(1), None, T.zeros(3)], []]
+        found = group(lists, with_indices=True)
+        by_name = sorted((str(place), str(kind), *parts) for (place, kind), parts in found.items())
+        failed = failure(lambda: group([[None], first[:1]]))
+        return by_name, [parts[1] for parts in group(lists).values()], failed
+
+    same(run)
+    assert torch.utils._foreach_utils is not cleargrad.utils._foreach_utils

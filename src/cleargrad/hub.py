@@ -19,7 +19,7 @@ from cleargrad.serialization import load as load_file
 from cleargrad.serialization.atomic import replacing
 
 try:
-    from tqdm.auto import tqdm
+    from tqdm import tqdm
 except ImportError:
 
     class tqdm:  # type: ignore[no-redef]

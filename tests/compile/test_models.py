@@ -45,7 +45,7 @@ def test_training_loop(backend):
 
     model, other = twins(make)
     compiled = torch.compile(other, backend=backend)
-    optimizers = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (model, compiled)]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (model, compiled)]
     for k in range(6):
         x, y = batch(k)
         losses = []

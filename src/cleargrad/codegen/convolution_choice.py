@@ -67,7 +67,7 @@ def steps(problem: Problem, threads: int, finish: Finish, work: int = 0) -> Step
 def tile_size(results: int, element: str) -> tuple[int, int]:
     """Channels and vectors of a tile: as many as registers hold, with few channels too much."""
     if registers() == 16:
-        options = [(4, 3), (6, 2), (3, 4), (2, 5), (1, 6)]
+        options = [(4, 3), (6, 2), (3, 3), (2, 5), (1, 6)]
     else:
         options = [(8, 3), (6, 4), (4, 6), (3, 6), (2, 6), (1, 6)]
     return min(options, key=lambda option: (-(-results // option[0]) * option[0], -option[0] * option[1]))
@@ -325,14 +325,14 @@ class WeightChoice:
 
     def tile_size(self) -> tuple[int, int]:
         """Rows and vectors of a tile, with little too much of either."""
-        options = [(6, 2), (5, 2), (4, 3), (3, 4)] if registers() == 16 else [(8, 3), (12, 2), (6, 4)]
+        options = [(6, 2), (5, 2), (4, 3), (8, 1)] if registers() == 16 else [(8, 3), (8, 2), (8, 1)]
 
         def cost(option: tuple[int, int]) -> float:
             height, vectors = option
             panel = vectors * self.width
             whole = -(-self.rows // height) * height * -(-self.problem.results // panel) * panel
             loads = (height + vectors) / (height * vectors)
-            return whole * max(1.0, 1.4 * loads, 10 / (height * vectors))
+            return whole * max(1.0, 1.1 * loads, 10 / (height * vectors))
 
         return min(options, key=cost)
 

@@ -60,7 +60,7 @@ def programs_of(entry: Entry, function: Callable) -> Iterator[tuple[str, Any, Na
     arguments = argument_names(function, tensors) if entry.flat else numbered("input", tensors)
     shapes = ", ".join(shape_of(value.spec) for value in entry.graph.inputs[:tensors])
     outputs = {number: f"{name}.grad" for name, number in gradients(entry, known)}
-    names = named(entry.program, known, [*arguments, *entry.option_names], outputs)
+    names = named(entry.program, known, [*arguments, *option_names(entry)], outputs)
     yield f" for arguments {shapes}" if shapes else "", entry.program, names
     half = entry.backward
     if half is not None and half.program is not None:
@@ -73,13 +73,19 @@ def named(program: Any, known: dict[int, str], inputs: list[str], outputs: dict[
     return Names(program, known, inputs, outputs) if isinstance(program, WatchedProgram) else None
 
 
+def option_names(entry: Entry) -> list[str]:
+    """Options of optimizers as inputs of a program, by their names: `lr`, `betas.0`."""
+    found = {}
+    for _, group, _, _, options in entry.readings:
+        for option in options:
+            parts = [option.name, option.part, f"group{group}" if group else None]
+            found[id(option.tensor._data)] = ".".join(str(part) for part in parts if part is not None)
+    return [found[id(array)] for array in entry.option_arrays]
+
+
 def gradients(entry: Entry, known: dict[int, str]) -> Iterator[tuple[str, int]]:
     """The parameters whose gradients are set, and the outputs that they become."""
-    for find, number in entry.sets:
-        try:
-            leaf = find([])
-        except IndexError:  # an argument of the call
-            continue
+    for leaf, number, _ in entry.own_sets:
         if id(leaf._data) in known:
             yield known[id(leaf._data)], number
 
@@ -242,7 +248,7 @@ def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]
     outputs = sum(buffer.size * buffer.dtype.itemsize for buffer in program.outputs)
     lines = [
         f"one block of {amount(program.arena.nbytes)} for {len(size)} buffers{saved}",
-        f"{len(program.outputs)} outputs of {amount(outputs)} are new memory at every run",
+        f"{len(program.outputs)} outputs of {amount(outputs)} lie outside of it",
     ]
     inside = sum(
         not member.kept for nest in program.entries if isinstance(nest, Nest) for member in nest.members

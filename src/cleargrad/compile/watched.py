@@ -54,12 +54,12 @@ class WatchedProgram(Program):
         self.compiled = jit().compiled - compiled
         self.from_disk = len(modules) - self.known - self.compiled
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray], places: Any = None) -> list[np.ndarray]:
         self.runs += 1
         profiled = self.runs <= PROFILED
         self.only_native = None if profiled else self.whole
         begin = time.perf_counter()
-        outputs = super().run(inputs)
+        outputs = super().run(inputs, places)
         if not profiled and len(self.times) < KEPT:
             self.times.append(time.perf_counter() - begin)
         return outputs

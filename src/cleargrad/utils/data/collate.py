@@ -129,9 +129,10 @@ def collate_tensor_fn(batch: list, *, collate_fn_map: CollateMap | None = None) 
 
 
 def has_history(batch: list[Tensor]) -> bool:
-    whole = [sample._base for sample in batch].count(None) == len(batch)  # a view may have to look at its base
-    edges = [sample._edge for sample in batch] if whole else list(map(edge_of, batch))
-    return edges.count(None) < len(batch)
+    """Whether gradients go through a sample; only a view has to be asked, since its base may have changed."""
+    if all([sample._base is None for sample in batch]):
+        return not all([sample._edge is None for sample in batch])
+    return any(map(edge_of, batch))
 
 
 def collate_numpy_array_fn(batch: list, *, collate_fn_map: CollateMap | None = None) -> Any:
