@@ -3,13 +3,13 @@
     python benchmarks/train_step.py [--workloads gpt,mlp] [--rounds 15] [--threads 2] [--quick] [--no-torch-compile]
 
 The models are in train_workloads.py. Every variant lives in a process of its own, because both libraries keep
-threads; this process asks them in turns for some steps, so that all of them see the same noise. What counts is the
-ratio of medians to the best PyTorch variant, fused optimizers and torch.compile included. The spread is that of the
-ratio from round to round (first and third quartile), "of least" the ratio of the quickest turns. "first" is the time
-of the first three calls: cleargrad runs one, records one and runs the program. Caches of compiled code are empty
-(cold) or left by an earlier process (warm). Peak memory is that of the whole process; "grown" is how much of it came
-after the import. All variants must give the same losses. A whole run writes benchmarks/results/train_step.json.
-Needs torch, and a C++ compiler for torch.compile.
+threads; this process asks them in turns for some steps, so that all of them see the same noise. What counts is
+the ratio of medians to the best PyTorch variant, fused optimizers and torch.compile included. The spread is
+that of the ratio from round to round (first and third quartile), "of least" the ratio of the quickest turns.
+"first" is the time of the first three calls: cleargrad runs one, records one and runs the program. Caches of
+compiled code are empty (cold) or left by an earlier process (warm). Peak memory is that of the whole process;
+"grown" is how much of it came after the import. All variants must give the same losses. A whole run writes
+benchmarks/results/train_step.json. Needs torch, and a C++ compiler for torch.compile.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class Compiled:
         self.entries: dict[Any, list[Entry]] = {}
         self.tried: dict[Any, int] = {}
         self.last: Entry | None = None
-        self.eager = False
+        self.eager: set[Any] = set()  # layouts whose calls cannot be recorded
+        self.said = False
         self.reason = ""  # why it is eager
         self.lock = threading.RLock()
         functools.update_wrapper(self, function, updated=())
@@ -73,18 +74,20 @@ class Compiled:
     # Choosing ----------------------------------------------------------------------------------------------
 
     def choose(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if self.eager or cannot_record():
+        if cannot_record():
             return self.function(*args, **kwargs)
         try:
             key = (modes(), key_of(args, tensors := []), key_of(kwargs, tensors), shared(tensors))
         except Unsupported as reason:
-            return self.give_up(str(reason), "", args, kwargs)
+            return self.give_up(None, str(reason), args, kwargs)
         for entry in self.entries.get(key, ()):
             if entry.holds(tensors):
                 self.last = entry
                 return entry.run(args, kwargs)
         tries = self.tried[key] = self.tried.get(key, 0) + 1
-        if tries == 1:
+        if tries == 1 or key in self.eager:
+            if len(self.tried) > MANY:
+                self.complain()
             return self.function(*args, **kwargs)
         if not self.lock.acquire(blocking=False):  # another thread is recording
             return self.function(*args, **kwargs)
@@ -96,7 +99,7 @@ class Compiled:
     def record(self, key: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
         """One eager call, recorded; the program is for the next."""
         if gc.get_freeze_count():
-            return self.give_up("gc.freeze", "", args, kwargs)
+            return self.give_up(key, "gc.freeze", args, kwargs)
         tracer = Tracer()
         entry = Entry(key, self.make)
         given = entry.begin(tracer, tensors, args, kwargs)
@@ -107,40 +110,46 @@ class Compiled:
         if tracer.reason is None:
             self.keep(entry)
         elif tracer.permanent or self.tried[key] > ATTEMPTS:
-            self.explain(tracer.reason, tracer.place)
+            self.explain(key, tracer.reason, tracer.place)
         return result
 
     def keep(self, entry: Entry) -> None:
         found = self.entries.setdefault(entry.key, [])
         found.insert(0, entry)
         self.last = entry
-        count = sum(map(len, self.entries.values()))
-        if count > LIMIT:
-            warn(
-                f"{self.title} has needed more than {LIMIT} programs; the oldest is given up. Arguments that differ "
-                "in shape or value from call to call, or names it reads that change, cause this"
-            )
+        if sum(map(len, self.entries.values())) > LIMIT:
+            self.complain()
             oldest = next(iter(self.entries))
             self.entries[oldest].pop()
             if not self.entries[oldest]:
                 del self.entries[oldest]
 
-    def give_up(self, reason: str, place: str, args: tuple, kwargs: dict[str, Any]) -> Any:
-        self.explain(reason, place)
+    def complain(self) -> None:
+        """Says once that too much changes from call to call."""
+        self.tried.clear()
+        if not self.said:
+            self.said = True
+            warn(
+                f"{self.title} has been called in more than {LIMIT} ways, each of which takes a program of its own. "
+                "Arguments that differ in shape or value from call to call, or names it reads that change, cause this: "
+                "numbers that change can be given as tensors"
+            )
+
+    def give_up(self, key: Any, reason: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        self.explain(key, reason, "")
         return self.function(*args, **kwargs)
 
-    def explain(self, reason: str, place: str) -> None:
-        """The function goes on eagerly, which is said once; with `fullgraph` it is an error."""
+    def explain(self, key: Any, reason: str, place: str) -> None:
+        """Such calls go on eagerly, which is said once; with `fullgraph` it is an error."""
         rule = f"{self.title} cannot be recorded: {REASONS.get(reason, reason)}"
         fix = "move that out of the compiled function, or express it in tensor operations such as torch.where"
         if self.fullgraph:
             raise error(CaptureError, "compile", rule, fix=fix, **({"because of": place} if place else {}))
-        self.eager, self.reason = True, f"{rule}\n  because of  {place}" if place else rule
-        warn(
-            f"{rule}. It runs eagerly from now on"
-            + (f"\n  because of  {place}" if place else "")
-            + f"\n  fix  {fix}"
-        )
+        self.eager.add(key)
+        if not self.said:
+            self.said = True
+            because = f"\n  because of  {place}" if place else ""
+            warn(f"{rule}. It runs eagerly from now on{because}\n  fix  {fix}")
 
 
 def warn(text: str) -> None:

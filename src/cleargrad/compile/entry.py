@@ -16,7 +16,7 @@ import numpy as np
 
 from cleargrad.autograd.node import FREED, AccumulateGrad, Node, geometry, make_node, split_edge
 from cleargrad.compile.differentiable import Backward, graph_behind, through_boundary
-from cleargrad.compile.facts import Names
+from cleargrad.compile.facts import Names, everywhere, tensor_facts
 from cleargrad.compile.runner import Find, Runner
 from cleargrad.compile.structures import Unsupported, taken_apart
 from cleargrad.compile.tracer import Option, Pending, Tracer
@@ -80,6 +80,8 @@ class Entry(Runner):
             if self.backward is not None:
                 self.backward.prepare(self.make)
         self.given = []
+        for reference in tracer.numbers:
+            left_behind(reference())
         return answer
 
     def check_side_effects(self, tracer: Tracer, names: Names, parts: list) -> None:
@@ -267,6 +269,8 @@ class Entry(Runner):
         found = {id(tensor): tensor for _, tensor in self.graph.outside if id(tensor) not in held}
         found.update({id(tensor): tensor for tensor in self.written})
         self.bound = [[tensor, tensor._data] for tensor in found.values()]
+        self.watched += [(tensor, tensor_facts, tensor_facts(tensor)) for tensor in found.values()]
+        self.watched.append((None, everywhere, everywhere(None)))
 
     def read_options(self, options: list[Option]) -> None:
         """Options of one group are read and compared together."""
@@ -279,6 +283,19 @@ class Entry(Runner):
             optimizer, names = found[0].optimizer, list(dict.fromkeys(option.name for option in found))
             get = itemgetter(*names)
             self.readings.append([optimizer, group, get, get(optimizer.param_groups[group]), found])
+
+
+def left_behind(pending: Pending | None) -> None:
+    """A number that the call has put into a list or dictionary becomes an ordinary one."""
+    if pending is None:
+        return
+    pending.tracer = None
+    for holder in gc.get_referrers(pending):
+        if isinstance(holder, list):
+            holder[:] = [pending.value if part is pending else part for part in holder]
+        elif isinstance(holder, dict):
+            for name in [name for name, part in holder.items() if part is pending]:
+                holder[name] = pending.value
 
 
 def inference_tensor(array: np.ndarray) -> Tensor:

@@ -20,11 +20,14 @@ from typing import Any
 import llvmlite
 import numpy as np
 
+from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.core.device import device
 from cleargrad.core.dtype import dtype
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import PACKAGE
+from cleargrad.nn import hooks as module_hooks
 from cleargrad.nn.module import Module
+from cleargrad.optim import optimizer as optimizer_hooks
 from cleargrad.optim.optimizer import Optimizer
 from cleargrad.optim.rule import SWITCHES
 
@@ -92,6 +95,27 @@ def module_facts(module: Module) -> tuple:
         if name != "_hooked"
     )
     return type(module), fields["training"], members, hooks, plain
+
+
+def tensor_facts(tensor: Tensor) -> tuple:
+    """Whether a tensor wants a gradient, and which hooks will see it."""
+    edge = tensor._edge
+    extra = edge.extra if type(edge) is AccumulateGrad else None
+    hooks = () if extra is None else (*extra.prehooks.values(), *extra.posthooks.values(), *extra.accumulated.values())
+    return edge is None, tuple(map(Same, hooks))
+
+
+def everywhere(_: Any) -> tuple:
+    """Hooks on all modules and all optimizers."""
+    tables = (
+        module_hooks.global_forward_pre_hooks,
+        module_hooks.global_forward_hooks,
+        module_hooks.global_backward_pre_hooks,
+        module_hooks.global_backward_hooks,
+        optimizer_hooks.EVERY_STEP_BEFORE,
+        optimizer_hooks.EVERY_STEP_AFTER,
+    )
+    return tuple(tuple(map(Same, table.values())) for table in tables)
 
 
 def optimizer_facts(optimizer: Optimizer) -> tuple:

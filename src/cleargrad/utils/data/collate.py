@@ -122,17 +122,10 @@ def sequence_like(example: Any, items: list) -> Any:
 
 def collate_tensor_fn(batch: list, *, collate_fn_map: CollateMap | None = None) -> Tensor:
     # Samples rarely have a history; without one the kernel is enough. What it refuses, stack explains.
-    if mode.recorder is None and set(map(type, batch)) == {Tensor} and not has_history(batch):
+    if mode.recorder is None and set(map(type, batch)) == {Tensor} and not any(map(edge_of, batch)):
         with suppress(ValueError):
             return wrap(run_stack(*[sample._data for sample in batch], dim=0))
     return stack(batch, 0)
-
-
-def has_history(batch: list[Tensor]) -> bool:
-    """Whether gradients go through a sample; only a view has to be asked, since its base may have changed."""
-    if all([sample._base is None for sample in batch]):
-        return not all([sample._edge is None for sample in batch])
-    return any(map(edge_of, batch))
 
 
 def collate_numpy_array_fn(batch: list, *, collate_fn_map: CollateMap | None = None) -> Any:
