@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from cleargrad.missing import all_missing
 
-__path__: list[str] = []  # a package to Python, so that a program may import the modules that are stood in for
+# A package to Python, so that a program may import the modules that are stood in for.
+__path__: list[str] = []
 
 
 def wrap(fn_or_name: Callable | str) -> Callable | str:

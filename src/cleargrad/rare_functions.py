@@ -147,7 +147,9 @@ for _name in SPARSE:
 
 READERS = ["PyTorchFileReader", "PyTorchFileWriter"]
 for _name in READERS:
-    globals()[_name] = missing(f"torch.{_name}", "give access to parts of checkpoints", "use torch.load and torch.save")
+    globals()[_name] = missing(
+        f"torch.{_name}", "give access to parts of checkpoints", "use torch.load and torch.save"
+    )
 
 globals().update(FOREACH)
 

@@ -24,7 +24,6 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
     """Says that a tensor stays where it is."""
 
 
-
 def assume_constant_result(fn: Callable) -> Callable:
     """Says that a function always gives the same."""
     return fn

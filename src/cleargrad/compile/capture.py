@@ -27,11 +27,8 @@ from cleargrad.errors import error
 from cleargrad.ops.record import CaptureError, Graph
 
 LIMIT = 16  # programs of one function
-ATTEMPTS = (
-    8  # recordings of one layout that may come to nothing, such as those that make an optimizer's state
-)
-
-watchers: list[Callable[[Compiled], None]] = []  # who is shown every compiled function when it is made
+ATTEMPTS = 4  # recordings that may come to nothing, such as those that make an optimizer's state
+MANY = 64  # layouts of arguments that were seen once
 
 
 class Compiled:
