@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from cleargrad.core.mode import mode
 
 
 def is_compiling() -> bool:
     """Whether a graph is being recorded for torch.compile."""
+    return mode.recorder is not None and mode.recorder.runs
+
+
+is_dynamo_compiling = is_compiling
+
+
+def is_exporting() -> bool:
+    """Whether torch.export is at work."""
     return False
 
 
-is_dynamo_compiling = is_exporting = is_compiling
-
-
 def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Callable:
-    """Marks a function that is never compiled; also as a decorator with arguments."""
-    return (lambda function: function) if fn is None else fn
+    """Marks a function that is never compiled, nor is what calls it; also as a decorator with arguments."""
+    if fn is None:
+        return lambda function: disable(function, recursive, reason=reason)
+    if not isinstance(fn, types.FunctionType):
+        return fn
+
+    @functools.wraps(fn)
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        if mode.recorder is not None and mode.recorder.runs:
+            mode.recorder.refuse(reason or f"{fn.__qualname__} is not to be compiled")
+        return fn(*args, **kwargs)
+
+    return eager
 
 
 def allow_in_graph(fn: Any) -> Any:
@@ -30,7 +50,10 @@ def assume_constant_result(fn: Callable) -> Callable:
 
 
 def reset() -> None:
-    """Forgets what was compiled; nothing is kept here."""
+    """Forgets what was compiled."""
+    capture = sys.modules.get("cleargrad.compile.capture")
+    if capture is not None:
+        capture.reset()
 
 
 def cudagraph_mark_step_begin() -> None:
@@ -39,7 +62,7 @@ def cudagraph_mark_step_begin() -> None:
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """The compilers that torch.compile can be asked for by name."""
-    return []
+    return ["inductor"]
 
 
 @contextlib.contextmanager

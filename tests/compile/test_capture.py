@@ -33,13 +33,15 @@ class World:
             made = make()
             made = made if isinstance(made, tuple) else (made,)
             bound = step(*made)
-            self.sides.append((made, torch.compile(bound, backend=backend, **options) if compiled else bound, bound))
+            self.sides.append(
+                (made, torch.compile(bound, backend=backend, **options) if compiled else bound, bound)
+            )
 
     def call(self, *inputs, eager=False, **named):
         """One call on both sides; the results and all state must agree."""
         results = []
         state = torch.get_rng_state()
-        for made, run, bound in self.sides:
+        for _, run, bound in self.sides:
             torch.set_rng_state(state)
             results.append((bound if eager else run)(*inputs, **named))
             results[-1] = (results[-1], torch.get_rng_state())
@@ -172,7 +174,9 @@ def test_muon(backend, monkeypatch):
 
 def test_learning_rate_is_read_at_every_call(backend):
     world = World(sgd(momentum=0.9), plain_step, backend)
-    schedulers = [torch.optim.lr_scheduler.OneCycleLR(made[1], 0.5, total_steps=12) for made, *_ in world.sides]
+    schedulers = [
+        torch.optim.lr_scheduler.OneCycleLR(made[1], 0.5, total_steps=12) for made, *_ in world.sides
+    ]
     for k in range(10):
         world.call(*batch(k))
         for scheduler in schedulers:
@@ -388,7 +392,9 @@ def test_clipping(backend, how):
                 nn.utils.clip_grad_value_(model.parameters(), 0.01)
                 norm = loss
             else:
-                norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1, 2.0 if how == "norm" else float("inf"))
+                norm = nn.utils.clip_grad_norm_(
+                    model.parameters(), 0.1, 2.0 if how == "norm" else float("inf")
+                )
             optimizer.step()
             return loss, norm
 
@@ -500,8 +506,7 @@ def test_tied_weights(backend):
 @pytest.mark.filterwarnings("ignore:Lazy modules")
 def test_lazy_modules_and_new_state(backend):
     def make():
-        model = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(3))
-        return model
+        return nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(3))
 
     def step(model):
         return lambda x, y: nn.functional.mse_loss(model(x), y)
@@ -546,7 +551,9 @@ def test_hooks(backend):
     for k in range(5):
         world.call(*batch(k))
     assert programs(world) == 1
-    handles = [made[0][1].register_forward_hook(lambda module, args, out: out * 2) for made, *_ in world.sides]
+    handles = [
+        made[0][1].register_forward_hook(lambda module, args, out: out * 2) for made, *_ in world.sides
+    ]
     for k in range(3):
         world.call(*batch(k))
     for handle in handles:
@@ -667,7 +674,10 @@ def test_forms_of_results(backend):
     for k in range(4):
         x = torch.tensor([float(k), 1.0])
         want, got = forms(x), compiled(x)
-        assert got["a"][0].tolist() == want["a"][0].tolist() and got["a"][1][0].tolist() == want["a"][1][0].tolist()
+        assert (
+            got["a"][0].tolist() == want["a"][0].tolist()
+            and got["a"][1][0].tolist() == want["a"][1][0].tolist()
+        )
         assert got["a"][1][1] is None and type(got["b"]) is Pair and got["b"] == want["b"]
         assert type(got["b"].first) is float
         assert type(got["c"]) is Out and got["c"].loss.item() == want["c"].loss.item() and got["d"] == "text"
@@ -888,7 +898,7 @@ def test_exceptions_leave_eager_state(backend):
             world.check()
         else:
             world.call(*batch(k), False)
-    with pytest.raises(RuntimeError, match="matmul|mat1|mm|linear"):
+    with pytest.raises(RuntimeError, match=r"matmul|mat1|mm|linear"):
         world.compiled(torch.ones(5, 7), torch.ones(5, 3), False)
 
 
@@ -966,6 +976,28 @@ def test_memory_is_not_kept():
     assert gone() is None
 
 
+def test_gradients_are_set_in_place_unless_held(backend):
+    w = torch.ones(1000, requires_grad=True)
+
+    @torch.compile(backend=backend)
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    for k in range(3):
+        step(torch.full((1000,), float(k)))
+    place = w.grad.data_ptr()
+    for k in range(3):
+        step(torch.full((1000,), float(k)))
+        assert w.grad.data_ptr() == place and w.grad[0] == k
+    for hold in (lambda: w.grad, lambda: w.grad.numpy(), lambda: w.grad[3:], lambda: w.grad.detach()):
+        kept = hold()
+        before = np.array(kept)
+        step(torch.full((1000,), 7.0))
+        assert (np.array(kept) == before).all() and w.grad[0] == 7
+        step(torch.full((1000,), 8.0))
+
+
 def test_limit_of_programs():
     compiled = torch.compile(lambda x, k: x * k, backend="aot_eager")
     with pytest.warns(UserWarning, match="ways"):
@@ -1035,7 +1067,12 @@ def test_adversarial_pair(backend):
 
     def make():
         one, two = net(), nn.Linear(3, 1)
-        return one, two, torch.optim.Adam(one.parameters(), lr=0.01), torch.optim.Adam(two.parameters(), lr=0.01)
+        return (
+            one,
+            two,
+            torch.optim.Adam(one.parameters(), lr=0.01),
+            torch.optim.Adam(two.parameters(), lr=0.01),
+        )
 
     def step(maker, judge, first, second):
         def run(x, y):
@@ -1075,3 +1112,55 @@ def test_buffers_that_are_replaced_fall_back(backend):
     with pytest.warns(UserWarning, match="changes its Counting"):
         got = [compiled(torch.ones(1)).item() for _ in range(9)]
     assert got == [float(k + 1) for k in range(9)]
+
+
+def test_dice_of_python_fall_back():
+    import random
+
+    def f(x):
+        return x if random.random() < 0.5 else -x
+
+    compiled = torch.compile(f)
+    with pytest.warns(UserWarning, match="generator"):
+        got = {compiled(torch.ones(1)).item() for _ in range(40)}
+    assert got == {1.0, -1.0}
+
+
+def test_strangers_that_share_memory(backend):
+    memory = np.zeros(6, np.float32)
+    one, two = torch.from_numpy(memory[:4]), torch.from_numpy(memory[2:])
+
+    def f(x):
+        one.add_(x)
+        return two.sum()
+
+    compiled = torch.compile(f, backend=backend)
+    with pytest.warns(UserWarning, match="share"):
+        got = [compiled(torch.ones(4)).item() for _ in range(5)]
+    assert got == [2.0, 4.0, 6.0, 8.0, 10.0]
+
+
+def test_arguments_that_are_known_by_other_names():
+    w = torch.ones(3)
+
+    def f(x):
+        w.mul_(2)
+        return x.sum()
+
+    compiled = torch.compile(f)
+    with pytest.warns(UserWarning, match="argument"):
+        got = [compiled(w.detach()).item() for _ in range(4)]
+    assert got == [6.0, 12.0, 24.0, 48.0]
+    assert compiled(torch.ones(3)).item() == 3.0 and w.sum() == 96
+
+
+@torch.compile
+def top_level(x):
+    return x + 1
+
+
+def test_copies_of_compiled_functions():
+    import copy
+    import pickle
+
+    assert copy.deepcopy(top_level) is top_level and pickle.loads(pickle.dumps(top_level)) is top_level

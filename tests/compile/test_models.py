@@ -161,7 +161,9 @@ def test_dropout_and_hooks_on_parameters(backend):
 
 def test_recurrent_and_attention(backend):
     def make():
-        return nn.ModuleList([nn.LSTM(4, 5, batch_first=True), nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True)])
+        return nn.ModuleList(
+            [nn.LSTM(4, 5, batch_first=True), nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True)]
+        )
 
     for number in range(2):
         model, other = twins(make)
@@ -184,12 +186,12 @@ def test_face_of_the_module(backend):
     compiled = torch.compile(model, backend=backend)
     assert isinstance(compiled, nn.Module) and type(compiled).__name__ == "OptimizedModule"
     assert compiled.extra == 3 and compiled[0] is model[0] and len(compiled) == 3
-    assert [name for name, _ in compiled.named_parameters()][0] == "_orig_mod.0.weight"
-    assert list(compiled.state_dict())[0] == "_orig_mod.0.weight"
+    assert next(name for name, _ in compiled.named_parameters()) == "_orig_mod.0.weight"
+    assert next(iter(compiled.state_dict())) == "_orig_mod.0.weight"
     compiled.load_state_dict(compiled.state_dict())
     compiled.extra = 5
     assert model.extra == 5
-    assert list(compiled.parameters())[0] is model[0].weight
+    assert next(iter(compiled.parameters())) is model[0].weight
     twin = copy.deepcopy(compiled)
     x = batch(0)[0]
     same(twin(x), model(x))
@@ -204,7 +206,7 @@ def test_compiled_in_place(backend):
     model.compile(backend=backend)
     for _ in range(3):
         same(model(x), want)
-    assert list(model.state_dict())[0] == "0.weight"
+    assert next(iter(model.state_dict())) == "0.weight"
     same(copy.deepcopy(model)(x), want)
     model.register_forward_hook(lambda module, args, out: out * 2)
     same(model(x), want * 2)

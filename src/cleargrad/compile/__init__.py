@@ -30,10 +30,10 @@ def compile(
 ) -> Any:
     """A function or module that runs as native programs; also a decorator, with or without arguments.
 
-    A whole training step may be one function: zero_grad, forward, backward, clipping and the optimizer's step then are
-    one program. `fullgraph` makes an error of what cannot be compiled; else it runs eagerly, with a warning. The backend
-    "aot_eager" runs the recorded graph with NumPy, "eager" the function as it is; `mode`, `options` and `dynamic` are
-    accepted.
+    A whole training step may be one function: zero_grad, forward, backward, clipping and the optimizer's step then
+    are one program. `fullgraph` makes an error of what cannot be compiled; else it runs eagerly, with a warning.
+    The backend "aot_eager" runs the recorded graph with NumPy, "eager" the function as it is; `mode`, `options` and
+    `dynamic` are accepted.
     """
     check(mode, options, backend)
     given: dict[str, Any] = {"fullgraph": fullgraph, "backend": backend, "disable": disable}

@@ -12,6 +12,7 @@ import gc
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,17 @@ from cleargrad.ops.record import CaptureError, Graph
 LIMIT = 16  # programs of one function
 ATTEMPTS = 4  # recordings that may come to nothing, such as those that make an optimizer's state
 MANY = 64  # layouts of arguments that were seen once
+
+watchers: list[Callable[[Compiled], None]] = []  # who is shown every compiled function when it is made
+
+
+everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+def reset() -> None:
+    """All compiled functions start again."""
+    for compiled in list(everything):
+        compiled.forget()
 
 
 class Compiled:
@@ -51,6 +63,7 @@ class Compiled:
         self.said = False
         self.reason = ""  # why it is eager
         self.lock = threading.RLock()
+        everything.add(self)
         functools.update_wrapper(self, function, updated=())
         self.title = name or getattr(function, "__qualname__", type(function).__name__)
         for watcher in watchers:
@@ -65,16 +78,30 @@ class Compiled:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
+    def __deepcopy__(self, memo: dict) -> Compiled:
+        return self
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # type: ignore[attr-defined]
+
     def __repr__(self) -> str:
         return f"<compiled {self.title}>"
+
+    def forget(self) -> None:
+        """Gives up all programs."""
+        self.last = None
+        for table in (self.entries, self.tried, self.eager):
+            table.clear()  # type: ignore[attr-defined]
+        self.said = False
 
     # Choosing ----------------------------------------------------------------------------------------------
 
     def choose(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         if cannot_record():
             return self.function(*args, **kwargs)
+        tensors: list[Tensor] = []
         try:
-            key = (modes(), key_of(args, tensors := []), key_of(kwargs, tensors), shared(tensors))
+            key = (modes(), key_of(args, tensors), key_of(kwargs, tensors), shared(tensors))
         except Unsupported as reason:
             return self.give_up(None, str(reason), args, kwargs)
         for entry in self.entries.get(key, ()):
@@ -127,9 +154,9 @@ class Compiled:
         if not self.said:
             self.said = True
             warn(
-                f"{self.title} has been called in more than {LIMIT} ways, each of which takes a program of its own. "
-                "Arguments that differ in shape or value from call to call, or names it reads that change, cause this: "
-                "numbers that change can be given as tensors"
+                f"{self.title} has been called in more than {LIMIT} ways, and each takes a program of its own. "
+                "Arguments that differ in shape or value from call to call, or names it reads that change, are "
+                "the cause; numbers that change can be given as tensors"
             )
 
     def give_up(self, key: Any, reason: str, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -24,7 +24,7 @@ from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import Tensor, cell_of, mark_inference, wrap
 from cleargrad.interop import number_of
-from cleargrad.ops.record import Graph, Value
+from cleargrad.ops.record import Call, Graph, Value
 
 
 class Entry(Runner):
@@ -86,7 +86,7 @@ class Entry(Runner):
 
     def check_side_effects(self, tracer: Tracer, names: Names, parts: list) -> None:
         """A program would not repeat what a call does to Python's own objects."""
-        changed = names.unchanged()
+        changed = names.changed()
         if changed is not None:
             tracer.refuse(f"it changes {changed}, which it also reads")
         for thing, facts, before in tracer.watched.values():
@@ -122,6 +122,9 @@ class Entry(Runner):
         self.outputs: list[Value] = []
         self.finders: list[Find] = []
         self.puts: list[tuple[Callable, int]] = []
+        if overlapping([tensor._data for _, tensor in graph.outside], tracer.written):
+            tracer.refuse("it writes memory that several of its tensors share")
+            return
         self.settle_grads(tracer)
         live = [part for part in parts if isinstance(part, Tensor) and is_live(part)] if self.grad else []
         if tracer.reason is None and live:
@@ -216,7 +219,7 @@ class Entry(Runner):
         return seen
 
     def settle_own_gradients(self, tracer: Tracer) -> None:
-        """Gradients of leaves that are the same at every call; those that nothing reads before can be set in place."""
+        """Gradients that nothing reads before, of leaves that are the same at every call, can be set in place."""
         read = {id(tensor._data) for _, tensor in tracer.graph.outside}
         looks = {id(look.leaf): look for look in tracer.grads.values()}
         self.own_sets, self.sets, sets = [], [], self.sets
@@ -224,7 +227,9 @@ class Entry(Runner):
         for find, number in sets:
             leaf = find(self.given)
             entry = looks[id(leaf)].entry
-            if any(leaf is tensor for tensor in self.given) or (entry is not None and id(entry._data) in read):
+            if any(leaf is tensor for tensor in self.given) or (
+                entry is not None and id(entry._data) in read
+            ):
                 self.sets.append((find, number))
             else:
                 self.own_sets.append([leaf, number, None])
@@ -285,6 +290,20 @@ class Entry(Runner):
             self.readings.append([optimizer, group, get, get(optimizer.param_groups[group]), found])
 
 
+def overlapping(arrays: list[np.ndarray], written: dict[int, Tensor]) -> bool:
+    """Whether two arrays that autograd takes for strangers share memory of which one is written."""
+    if not written:
+        return False
+    spans = sorted((*np.lib.array_utils.byte_bounds(array), id(array)) for array in arrays if array.size)
+    end, last = 0, 0
+    for start, stop, key in spans:
+        if start < end and (key in written or last in written) and key != last:
+            return True
+        if stop > end:
+            end, last = stop, key
+    return False
+
+
 def left_behind(pending: Pending | None) -> None:
     """A number that the call has put into a list or dictionary becomes an ordinary one."""
     if pending is None:
@@ -331,13 +350,14 @@ def spent_node(tensor: Any) -> Node | None:
 
 def hoist_draws(graph: Graph) -> None:
     """Random numbers that depend on no value are drawn first, in the order in which they were."""
-    draws, others = [], []
+    draws: list[Call] = []
+    others: list[Call] = []
     for call in graph.calls:
         free = "stream" in call.attrs and not any(
             isinstance(x, Value) for x in (call.operands[1:] if "shape" in call.attrs else call.operands)
         )
         if free and not any("stream" in other.attrs for other in others):
-            draws.append(type(call)(call.op, (None, *call.operands[1:]), call.attrs, call.results))
+            draws.append(Call(call.op, (None, *call.operands[1:]), call.attrs, call.results))
         else:
             others.append(call)
     graph.calls[:] = draws + others

@@ -12,8 +12,8 @@ import functools
 import gc
 import sys
 import sysconfig
-from operator import itemgetter
 from collections.abc import Iterator
+from operator import itemgetter
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -101,7 +101,11 @@ def tensor_facts(tensor: Tensor) -> tuple:
     """Whether a tensor wants a gradient, and which hooks will see it."""
     edge = tensor._edge
     extra = edge.extra if type(edge) is AccumulateGrad else None
-    hooks = () if extra is None else (*extra.prehooks.values(), *extra.posthooks.values(), *extra.accumulated.values())
+    hooks = (
+        ()
+        if extra is None
+        else (*extra.prehooks.values(), *extra.posthooks.values(), *extra.accumulated.values())
+    )
     return edge is None, tuple(map(Same, hooks))
 
 
@@ -205,6 +209,7 @@ class Names:
         self.found_cells: dict[CodeType, dict[str, CellType]] = {}
 
     def __enter__(self) -> Names:
+        self.dice = other_generators()
         self.before = sys.getprofile()
         sys.setprofile(self.notice)
         return self
@@ -286,24 +291,29 @@ class Names:
             return
         kind, key = path[0]
         if kind == "attribute":
-            table = getattr(value, "__dict__", None)
-            if isinstance(value, ModuleType) and is_library(getattr(value, "__file__", None) or "<frozen"):
-                return
-            if isinstance(table, dict) and key in table:
-                self.follow(table, key, path[1:])
-            elif isinstance(value, type) or isinstance(vars(type(value)).get(key), property):
-                return
-            elif is_plain(found := getattr(type(value), key, MISSING)) and found is not MISSING:
-                owner = next(kind for kind in type(value).__mro__ if key in vars(kind))
-                self.guards[id(owner), key] = (Attributes(owner), key, found)
-                if isinstance(table, dict):
-                    self.guards[id(table), key] = (table, key, MISSING)
-        elif isinstance(value, (dict, list, tuple)):
-            if (key in value) if isinstance(value, dict) else (isinstance(key, int) and key < len(value)):
-                self.follow(value, key, path[1:])
+            self.enter_attribute(value, key, path[1:])
+        elif has_item(value, key):
+            self.follow(value, key, path[1:])
 
-    def unchanged(self) -> str | None:
-        """The first name that the call itself has given another meaning."""
+    def enter_attribute(self, value: Any, name: str, path: tuple) -> None:
+        """An attribute of the object's own, or a plain one of its class that none of its own hides."""
+        if isinstance(value, ModuleType) and is_library(getattr(value, "__file__", None) or "<frozen"):
+            return
+        table = getattr(value, "__dict__", None)
+        if isinstance(table, dict) and name in table:
+            self.follow(table, name, path)
+            return
+        owner = next((kind for kind in type(value).__mro__ if name in vars(kind)), None)
+        if owner is None or isinstance(value, type) or not is_plain(found := vars(owner)[name]):
+            return
+        self.guards[id(owner), name] = (Attributes(owner), name, found)
+        if isinstance(table, dict):
+            self.guards[id(table), name] = (table, name, MISSING)
+
+    def changed(self) -> str | None:
+        """The first name that the call itself has given another meaning, or another generator that it has used."""
+        if self.dice != other_generators():
+            return "the state of a generator of Python's or NumPy's"
         for table, name, value in self.guards.values():
             if not holds(table, name, value):
                 return str(name)
@@ -327,6 +337,12 @@ class Attributes(dict):
 
     def get(self, name: str, default: Any = None) -> Any:
         return vars(self.owner).get(name, default)
+
+
+def has_item(value: Any, key: Any) -> bool:
+    if isinstance(value, dict):
+        return key in value
+    return isinstance(value, (list, tuple)) and isinstance(key, int) and key < len(value)
 
 
 def same(value: Any, expected: Any) -> bool:
@@ -353,6 +369,16 @@ def is_fixed(value: Any) -> bool:
 def is_library(filename: str) -> bool:
     """Whether code is cleargrad's own, of what it runs on, or Python's: nothing there is the user's to change."""
     return filename.startswith(OWN) or (filename.startswith(PYTHON) and "site-packages" not in filename)
+
+
+def other_generators() -> tuple:
+    """The states of the generators of random numbers that are not tensors' own."""
+    python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    found = None if python is None else python.getstate()
+    if numpy is None:
+        return found, None
+    kind, words, *rest = numpy.get_state()
+    return found, (kind, words.tobytes(), rest)
 
 
 def is_own(frame: FrameType) -> bool:

@@ -19,7 +19,9 @@ class OptimizedModule(Module):
 
     _orig_mod: Module
 
-    def __init__(self, module: Module, compile_call: Callable[..., Callable], settings: dict[str, Any]) -> None:
+    def __init__(
+        self, module: Module, compile_call: Callable[..., Callable], settings: dict[str, Any]
+    ) -> None:
         super().__init__()
         del self.__dict__["training"]
         self._modules["_orig_mod"] = module

@@ -65,6 +65,25 @@ def join_equals(graph: Graph) -> Graph:
     return replace(graph, calls=calls, constants=constants, outputs=outputs, writes=writes)
 
 
+def forget_copies(graph: Graph) -> Graph:
+    """A copy is the value itself: nothing is written in a graph, and outputs get memory of their own anyway."""
+    stands_for: dict[int, Value] = {}
+
+    def now(x: Any) -> Any:
+        return stands_for.get(x.index, x) if isinstance(x, Value) else x
+
+    calls = []
+    for call in graph.calls:
+        operands = tuple(now(x) for x in call.operands)
+        if call.op.name == "clone":
+            stands_for[call.results[0].index] = operands[0]
+        else:
+            calls.append(Call(call.op, operands, call.attrs, call.results))
+    outputs = [now(value) for value in graph.outputs]
+    writes = [(tensor, now(value)) for tensor, value in graph.writes]
+    return replace(graph, calls=calls, outputs=outputs, writes=writes)
+
+
 def drop_unused(graph: Graph) -> Graph:
     """Calls whose results nobody needs are gone; random draws stay, because the generator must move on."""
     needed = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
@@ -79,6 +98,7 @@ def drop_unused(graph: Graph) -> Graph:
 
 
 PASSES: list[tuple[str, Callable[[Graph], Graph]]] = [
+    ("forget copies", forget_copies),
     ("join equal calls", join_equals),
     ("drop unused calls", drop_unused),
 ]

@@ -247,11 +247,6 @@ class Program:
             array = None if places is None else places[number]
             if array is None:
                 array = empty(shape, dtype)
-                self.placed[number] = None
-            elif array is self.placed[number]:
-                words = ()
-            else:
-                self.placed[number] = array
             outputs.append(array)
             if words:
                 start = pointer(id(array) + DATA).value or 0
@@ -263,17 +258,23 @@ class Program:
             self.run_segments(inputs, outputs)
         for tensor, buffer in self.copied:
             np.copyto(tensor._data, self.array(buffer))
+        if self.only_native is None:
+            self.let_go()
         if self.error[0]:
             self.error[0] = 0
             raise IndexError("an index was out of range in a compiled program")
         return outputs
+
+    def let_go(self) -> None:
+        """Inputs and outputs belong to the caller: nothing here keeps them alive."""
+        for buffer in (*self.plan.inputs, *self.plan.outputs):
+            self.arrays.pop(buffer, None)
 
     def prepare(self) -> None:
         """What `run` needs at hand."""
         self.team = team()
         self.slots = memoryview(self.words)  # type: ignore[arg-type]
         self.output_specs = [(b.shape, b.dtype, self.patches.get(b, [])) for b in self.plan.outputs]
-        self.placed: list[np.ndarray | None] = [None] * len(self.output_specs)
         self.moving = [self.patches.get(buffer, []) for buffer in self.plan.inputs]
         self.arrays: dict[Buffer, np.ndarray] = dict(self.plan.constants)
         for buffer, array in self.plan.constants:

@@ -103,10 +103,9 @@ class Runner:
         for pair in self.bound:
             if pair[0]._data is not pair[1] and not rebound(pair):
                 return False
-        for holder, find, _ in self.held:
-            if not alike(holder._data, find(tensors)._grad._data):
-                return False
-        return True
+        return not self.held or all(
+            alike(holder._data, find(tensors)._grad._data) for holder, find, _ in self.held
+        )
 
     def recheck(self) -> bool:
         version = structure.version
@@ -154,7 +153,11 @@ class Runner:
             leaf, number, last = entry
             if last is None:
                 continue
-            if leaf._grad is last and getrefcount(last) == GRAD_HOLDERS and getrefcount(last._data) == ARRAY_HOLDERS:
+            if (
+                leaf._grad is last
+                and getrefcount(last) == GRAD_HOLDERS
+                and getrefcount(last._data) == ARRAY_HOLDERS
+            ):
                 places[number] = last._data
             else:
                 entry[2] = None
@@ -199,10 +202,9 @@ class Runner:
 
 def holders() -> tuple[int, int]:
     """How many references `places` sees to a gradient that only its leaf holds, and to its array."""
-    leaf = wrap(np.zeros(1))
-    entry = [leaf, 0, wrap(np.zeros(1))]
-    leaf._grad = entry[2]
-    leaf, number, last = entry
+    entry: list[Any] = [wrap(np.zeros(1)), 0, wrap(np.zeros(1))]
+    entry[0]._grad = entry[2]
+    _, _, last = entry
     return getrefcount(last), getrefcount(last._data)
 
 

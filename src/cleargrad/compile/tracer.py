@@ -78,6 +78,7 @@ class Tracer(Recorder):
         self.effects: list[tuple[Callable[[Tensor], None], Tensor]] = []
         self.numbers: list[weakref.ref] = []
         self.made: list[weakref.ref] = []
+        self.arguments: dict[int, set[int]] = {}  # ids of their arrays -> ids of the tensors
         self.looked_into: set[int] = set()  # ids of memory of which an argument is a view
         self.foreign: set[int] = set()  # ids of arrays that are the user's own memory
         self.predicate: Tensor | None = None
@@ -130,8 +131,15 @@ class Tracer(Recorder):
         """A tensor that is another one at every call."""
         self.graph.inputs.append(self.name(tensor))
         self.graph.input_arrays.append(tensor._data)
+        self.arguments.setdefault(id(tensor._data), set()).add(id(tensor))
         if tensor._base is not None:
             self.looked_into.add(id(tensor._base._data))
+
+    def value(self, tensor: Tensor) -> Value:
+        found = self.arguments.get(id(tensor._data))
+        if found is not None and id(tensor) not in found and id(tensor) in self.tensors:
+            self.refuse("it uses a tensor that shares the memory of an argument")
+        return super().value(tensor)
 
     def set(self, tensor: Tensor, value: Value) -> None:
         """Arrays are named while they live: the tracer keeps none of them."""

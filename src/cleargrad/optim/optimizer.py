@@ -126,6 +126,9 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    def _patch_step_function(self) -> None:
+        """Optimizers that wrap another call it instead of __init__; here a class's step has its hooks already."""
+
     def _make_hooks(self) -> None:
         for hooks in self._HOOKS:
             vars(self).setdefault(hooks, OrderedDict())

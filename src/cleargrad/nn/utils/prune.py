@@ -370,7 +370,7 @@ def check_amount(amount: Any) -> None:
 def number_to_prune(amount: Any, size: int) -> int:
     if not isinstance(amount, Integral):
         return round(amount * size)
-    if amount > size:
+    if int(amount) > size:
         rule = f"amount={amount} should be smaller than the number of parameters to prune={size}"
         raise error(ValueError, "prune", rule)
     return int(amount)
