@@ -129,7 +129,7 @@ def test_values_and_gradients_are_those_of_numpy(name: str, dtype: str, used: li
 @pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 7, 2)])
 @pytest.mark.parametrize("options", [{}, {"bidirectional": True}, {"num_layers": 2, "proj_size": 5}])
 def test_lstm_is_that_of_pytorch(lengths: tuple, options: dict):
-    ours, theirs = cleargrad.nn.LSTM(11, 67, **options), torch.nn.LSTM(11, 67, **options)
+    ours, theirs = cleargrad.nn.LSTM(11, 131, **options), torch.nn.LSTM(11, 131, **options)
     ours.load_state_dict({name: cleargrad.tensor(x.numpy()) for name, x in theirs.state_dict().items()})
     found = []
     for library, layer in ((cleargrad, ours), (torch, theirs)):
@@ -420,4 +420,20 @@ def test_an_optimizer_is_not_kept_alive():
     import gc
 
     gc.collect()
+    assert alive() is None
+
+
+def test_loops_keep_what_they_read() -> None:
+    """A loop knows its matrices by address: they live as long as it does."""
+    double = native.Loop(1, lambda x: x + x)
+    source, result = draw(ROWS, COLUMNS), np.empty((ROWS, COLUMNS), np.float32)
+    expected, alive = source * 2, weakref.ref(source)
+    code = double.code(source)
+    assert code is not None
+    fill = code((result,), (source,))
+    del source
+    assert alive() is not None
+    fill(0, ROWS)
+    np.testing.assert_array_equal(result, expected)
+    del fill
     assert alive() is None

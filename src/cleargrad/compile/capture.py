@@ -173,6 +173,7 @@ class Compiled:
         if not self.said:
             self.said = True
             because = f"\n  because of  {place}" if place else ""
+            self.reason = f"{rule}{because}"
             warn(f"{rule}. It runs eagerly from now on{because}\n  fix  {fix}")
 
 

@@ -165,7 +165,9 @@ class Matrices:
         record = array("q", (self.kernel, words.buffer_info()[0], 0, 0))
         place, cost, run = record.buffer_info()[0], columns * self.cost, team().run
 
-        def fill(first: int, rows: int) -> None:
+        def fill(
+            first: int, rows: int, kept: list = matrices
+        ) -> None:  # addresses are good while they are kept
             words[0] = record[2] = rows
             for position, start, step in moving:
                 words[position] = start + first * step

@@ -25,7 +25,7 @@ KINDS = ("float32", "float64")
 class Native:
     """Kernels with steps of their own: `choose(threads)` gives them, and their words name these loads."""
 
-    choose: Callable[[int], Steps]
+    choose: Callable[..., Steps]
     operands: dict[str, Load]
     results: dict[str, Load]
     work: int  # about how many multiply-adds there are

@@ -60,7 +60,7 @@ DistBackendError = DistNetworkError = DistStoreError = DistError
 def is_available() -> bool:
     """Whether several processes can work together: no.
 
-    Libraries that hear yes import tensor parallelism, sharding and their kin; a program that works alone need not ask.
+    Libraries that hear yes import tensor parallelism and sharding; a program that works alone need not ask.
     """
     return False
 
