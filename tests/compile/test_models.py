@@ -220,3 +220,27 @@ def test_double_backward_is_refused(backend):
     (grad,) = torch.autograd.grad(compiled(torch.ones(2)), w, create_graph=True)
     with pytest.raises(RuntimeError, match="twice"):
         grad.sum().backward()
+
+
+def test_a_compiled_model_in_a_compiled_step(backend):
+    model, other = twins(net)
+    compiled = torch.compile(other, backend=backend)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, compiled)]
+
+    def make(m, optimizer):
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(m(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+            optimizer.step()
+            return loss.item()
+
+        return step
+
+    eager = make(model, optimizers[0])
+    step = torch.compile(make(compiled, optimizers[1]), backend=backend, fullgraph=True)
+    for k in range(5):
+        same(eager(*batch(k)), step(*batch(k)))
+        compare(model, other)
+    assert len(step.entries) == 1

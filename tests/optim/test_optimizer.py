@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -452,3 +453,25 @@ def test_sparse_adam_refuses_dense_gradients() -> None:
     optimizer = cg.optim.SparseAdam([leaf(2)])
     with pytest.raises(RuntimeError, match="dense gradients"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("T", [cg, torch])
+def test_a_wrapper_that_skips_init(T: Any) -> None:
+    """Published wrappers of optimizers make the hooks themselves and ask for them on `step`."""
+
+    class Wrapper(T.optim.Optimizer):
+        def __init__(self, inner: Any):
+            self._optimizer_step_pre_hooks: dict = OrderedDict()
+            self._optimizer_step_post_hooks: dict = OrderedDict()
+            self._patch_step_function()
+            self.inner, self.param_groups = inner, inner.param_groups
+
+        def step(self, closure: Any = None) -> Any:
+            return self.inner.step(closure)
+
+    weight = T.ones(1, requires_grad=True)
+    weight.grad = T.ones(1)
+    wrapper, seen = Wrapper(T.optim.SGD([weight], lr=0.5)), []
+    wrapper.register_step_post_hook(lambda optimizer, args, kwargs: seen.append(weight.item()))
+    wrapper.step()
+    assert seen == [0.5]

@@ -94,7 +94,7 @@ def module_facts(module: Module) -> tuple:
         if isinstance(value, (*PLAIN, Tensor)) or type(value) is tuple
         if name != "_hooked"
     )
-    return type(module), fields["training"], members, hooks, plain
+    return type(module), module.training, members, hooks, plain
 
 
 def tensor_facts(tensor: Tensor) -> tuple:

@@ -41,7 +41,14 @@ def plain(array: np.ndarray) -> np.ndarray:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
+def check_channels(given: int, expected: int) -> None:
+    """Machine code would read past the end; the op's spec says it in better words."""
+    if given != expected:
+        raise ValueError(f"{given} channels where {expected} were expected")
+
+
 def convolve(x, w, stride, padding, dilation, groups, bias=None) -> np.ndarray:
+    check_channels(x.shape[1], w.shape[1] * groups)
     dtype = np.result_type(x, w)
     wide_x, wide_w, wide_bias = widen(x), widen(w), None if bias is None else widen(bias)
     if not suits(wide_x, wide_w, wide_bias):
@@ -61,6 +68,7 @@ def convolve(x, w, stride, padding, dilation, groups, bias=None) -> np.ndarray:
 
 
 def convolve_input(g, w, input_size, stride, padding, dilation, groups, bias=None) -> np.ndarray:
+    check_channels(g.shape[1], w.shape[0])
     dtype = np.result_type(g, w)
     wide_g, wide_w, wide_bias = widen(g), widen(w), None if bias is None else widen(bias)
     if not suits(wide_g, wide_w, wide_bias):
