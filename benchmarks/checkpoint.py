@@ -1,6 +1,6 @@
 """How fast checkpoints are written and read, here and in PyTorch, measured side by side in one process.
 
-    python benchmarks/checkpoint.py [--json benchmarks/results/checkpoint.json] [--rounds 9] [--folder DIR]
+    python benchmarks/checkpoint.py [--json benchmarks/results/checkpoint.json] [--rounds 21] [--folder DIR]
 
 A dict of 32 float32 tensors, 256 MB in all. The libraries take turns; the best round of each counts. Our file is
 synchronised to the disk before it replaces the old one and PyTorch's is not: the second row gives PyTorch's
@@ -62,7 +62,7 @@ def measure(folder: str, rounds: int) -> dict[str, dict]:
 
 
 def main() -> None:
-    parser = arguments(__doc__, rounds=9)
+    parser = arguments(__doc__, rounds=21)
     parser.add_argument("--folder", help="where the files are written; a temporary folder by default")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

@@ -24,6 +24,7 @@ from cleargrad.ops.record import Graph
 
 PROFILED = 5  # runs with a clock; the quickest time of each kernel counts
 KEPT = 1000  # times of whole runs
+LEAST = 1e-8  # seconds: less than that the clock cannot tell from nothing
 
 
 class WatchedProgram(Program):
@@ -85,7 +86,7 @@ class WatchedProgram(Program):
         idle = min(seconds(self.team.run, self.records_at, 0, 1) for _ in range(3))
         for number in range(first, first + count):
             took = seconds(self.team.run, self.records_at + number * RECORD * 8, 1, 1)
-            self.note(self.sources[number], max(took - idle, 0.0), spent)
+            self.note(self.sources[number], max(took - idle, LEAST), spent)
 
     @staticmethod
     def note(entry: Any, took: float, spent: dict[int, float]) -> None:
