@@ -19,7 +19,7 @@ from typing import Any
 from cleargrad.amp import state as autocast_state
 from cleargrad.compile.entry import Entry
 from cleargrad.compile.facts import Names
-from cleargrad.compile.structures import Unsupported, key_of
+from cleargrad.compile.structures import OutOfRange, Unsupported, key_of
 from cleargrad.compile.tracer import Tracer
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
@@ -72,8 +72,14 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         entry = self.last
         if entry is not None and entry.fits(args, kwargs):
-            return entry.run(args, kwargs)
+            return self.run(entry, args, kwargs)
         return self.choose(args, kwargs)
+
+    def run(self, entry: Entry, args: tuple, kwargs: dict[str, Any]) -> Any:
+        try:
+            return entry.run(args, kwargs)
+        except OutOfRange:
+            return self.function(*args, **kwargs)  # fails as well, and names the tensor and the user's line
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -107,7 +113,7 @@ class Compiled:
         for entry in self.entries.get(key, ()):
             if entry.holds(tensors):
                 self.last = entry
-                return entry.run(args, kwargs)
+                return self.run(entry, args, kwargs)
         tries = self.tried[key] = self.tried.get(key, 0) + 1
         if tries == 1 or key in self.eager:
             if len(self.tried) > MANY:

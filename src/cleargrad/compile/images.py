@@ -29,6 +29,7 @@ class Native:
     operands: dict[str, Load]
     results: dict[str, Load]
     work: int  # about how many multiply-adds there are
+    can_fail: bool = False  # by an index that is out of range
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
@@ -57,8 +58,9 @@ def attempted(native: Callable[[Any, Call], None]) -> Callable[[Any, Call], None
 
 
 def add(
-    builder: Any, choose: Callable[..., Steps], operands: dict, results: dict[str, Value], work: int
-) -> None:
+    builder: Any, choose: Callable[..., Steps], operands: dict, results: dict[str, Value], work: int,
+    can_fail: bool = False,
+) -> None:  # fmt: skip
     """Appends a statement; results that an earlier fusion did not place get buffers of their own."""
     choose(threads=1)  # raises TooLarge while the host can still take over
     loads = {name: builder.store(value, fresh=True) for name, value in operands.items() if value is not None}
@@ -66,7 +68,7 @@ def add(
     for name, value in results.items():
         buffer = builder.buffer(value.spec.shape, value.spec.dtype.numpy, "inside")
         places[name] = builder.forms[value.index] = builder.formulas.load(buffer)
-    builder.plan.statements.append(Native(choose, loads, places, work))
+    builder.plan.statements.append(Native(choose, loads, places, work, can_fail))
 
 
 def only_user(builder: Any, value: Value, name: str) -> Call | None:
@@ -140,11 +142,17 @@ def max_pool(builder: Any, call: Call) -> None:
     add(builder, choose, {"source": x}, results, prod(x.spec.shape) * 8)
 
 
-def is_zero(builder: Any, value: Value) -> bool:
-    """Whether a value is a constant of zeros, or a view of one."""
+def source_of(builder: Any, value: Value) -> tuple[Value, Call | None]:
+    """What a value is a view of, and the call that made it."""
     makers = {result.index: call for call in builder.graph.calls for result in call.results}
     while value.index in makers and isinstance(makers[value.index].op.lower, View):
         value = makers[value.index].operands[0]
+    return value, makers.get(value.index)
+
+
+def is_zero(builder: Any, value: Value) -> bool:
+    """Whether a value is a constant of zeros, or a view of one."""
+    value, _ = source_of(builder, value)
     return any(known.index == value.index and not array.any() for known, array in builder.graph.constants)
 
 
@@ -167,7 +175,9 @@ def scatter_add(builder: Any, call: Call) -> None:
         return pooling.scatter(rows, count, shape[-1], result.spec.dtype.numpy, gated is not None)
 
     operands = {"source": source, "indices": index, "gate": gated[0] if gated else None}
-    add(builder, choose, operands, {"place": result}, prod(shape) * 8)
+    _, maker = source_of(builder, index)
+    own = maker is not None and maker.op.name.startswith("max_pool")
+    add(builder, choose, operands, {"place": result}, prod(shape) * 8, can_fail=not own)
     if gated is not None:
         seen = builder.formulas.reshape(builder.forms[result.index], gated[1].spec.shape)
         builder.forms[gated[1].index] = seen

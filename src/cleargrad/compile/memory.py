@@ -25,6 +25,11 @@ def reads_of(entry: Any) -> list[Load]:
     return loads + [load for m in entry.members for place, *_ in m.place.index for load in loads_of(place)]
 
 
+def loads_in(nest: Nest) -> list[Load]:
+    """Every way by which a nest reaches memory."""
+    return [*reads_of(nest), *(member.place for member in nest.members)]
+
+
 def writes_of(entry: Any) -> list[Buffer]:
     """What an entry leaves in memory."""
     if isinstance(entry, Nest):
@@ -63,8 +68,12 @@ def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tupl
     return offsets, total
 
 
-def in_place(plan: Plan, entries: list[Any]) -> dict[Buffer, Any]:
-    """Which buffers may lie in the memory of the outside tensor they are to become."""
+def in_place(plan: Plan, entries: list[Any], sure: int) -> dict[Buffer, Any]:
+    """Which buffers may lie in the memory of the outside tensor they are to become.
+
+    Those that are written while something may still fail, before the entry `sure`, are copied at the end instead:
+    a call that fails leaves everything as it was.
+    """
     taken: dict[Buffer, Any] = {}
     outputs = set(plan.outputs)
     reads = [reads_of(entry) for entry in entries]
@@ -82,6 +91,8 @@ def in_place(plan: Plan, entries: list[Any]) -> dict[Buffer, Any]:
         if len(writers.get(buffer, ())) != 1:
             continue
         (position,) = writers[buffer]
+        if position < sure:
+            continue
         entry = entries[position]
         if not isinstance(entry, Nest) or entry.columns:
             continue

@@ -25,8 +25,10 @@ from cleargrad.compile.fuse import Fuser, Nest
 from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Load, Number, kind_of
 from cleargrad.compile.loops import MEMORY, Emitter, structure, units
+from cleargrad.compile.order import ordered
 from cleargrad.compile.passes import prepared
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
+from cleargrad.compile.structures import OutOfRange
 from cleargrad.core.tensor import as_array
 from cleargrad.ops.record import Graph
 
@@ -62,7 +64,8 @@ class Program:
     def lay_out(self) -> None:
         """Decides where every buffer lies."""
         plan = self.plan
-        self.replaced = memory.in_place(plan, self.entries)
+        self.entries, self.sure = ordered(plan, self.entries)  # from there on, nothing fails
+        self.replaced = memory.in_place(plan, self.entries, self.sure)
         self.copied = [(t, b) for t, b in plan.writes if self.replaced.get(b) is not t]
         outputs = list(dict.fromkeys(plan.outputs))
         spans = memory.lifetimes(self.entries)
@@ -100,14 +103,19 @@ class Program:
         self.error = np.zeros(1, np.int64)
         touched = Touched(self.range)
         begin = 0
-        for entry in self.entries:
+
+        def close() -> None:
+            nonlocal begin
+            if len(records) > begin:
+                self.segments.append((begin, len(records) - begin))
+            begin = len(records)
+            touched.forget()
+
+        for position, entry in enumerate(self.entries):
             launches = self.launches(entry)
             if launches is None:
-                if len(records) > begin:
-                    self.segments.append((begin, len(records) - begin))
+                close()
                 self.segments.append(entry)
-                begin = len(records)
-                touched.forget()
                 continue
             for launch in launches:
                 flags = WAIT if touched.conflicts(launch.reads, launch.writes) else 0
@@ -117,8 +125,9 @@ class Program:
                 )
                 for word in launch.words:
                     words.append(self.word(word, len(words), patches))
-        if len(records) > begin:
-            self.segments.append((begin, len(records) - begin))
+            if position == self.sure - 1:
+                close()  # what comes after writes tensors from outside, and must not run if this fails
+        close()
         self.finish_records(words, records, chosen)
         self.patches = patches
 
@@ -253,17 +262,21 @@ class Program:
                 for position, shift in words:
                     slots[position] = start + shift
         if self.only_native is not None:
-            self.team.run(*self.only_native)
+            for part in self.only_native:
+                self.team.run(*part)
+                if self.failed[0]:
+                    self.refuse()
         else:
             self.run_segments(inputs, outputs)
+            self.let_go()
         for tensor, buffer in self.copied:
             np.copyto(tensor._data, self.array(buffer))
-        if self.only_native is None:
-            self.let_go()
-        if self.error[0]:
-            self.error[0] = 0
-            raise IndexError("an index was out of range in a compiled program")
         return outputs
+
+    def refuse(self) -> None:
+        """Nothing but the program's own memory has been written so far."""
+        self.failed[0] = 0
+        raise OutOfRange("an index was out of range in a compiled program")
 
     def let_go(self) -> None:
         """Inputs and outputs belong to the caller: nothing here keeps them alive."""
@@ -274,16 +287,19 @@ class Program:
         """What `run` needs at hand."""
         self.team = team()
         self.slots = memoryview(self.words)  # type: ignore[arg-type]
+        self.failed = memoryview(self.error)  # type: ignore[arg-type]
         self.output_specs = [(b.shape, b.dtype, self.patches.get(b, [])) for b in self.plan.outputs]
         self.moving = [self.patches.get(buffer, []) for buffer in self.plan.inputs]
         self.arrays: dict[Buffer, np.ndarray] = dict(self.plan.constants)
         for buffer, array in self.plan.constants:
             self.patch(buffer, array)
         self.bind()
-        native = [segment for segment in self.segments if isinstance(segment, tuple)]
         self.only_native = None
-        if len(native) == len(self.segments) == 1:
-            self.only_native = (self.records_at, native[0][1], self.threads[0])
+        if all(isinstance(segment, tuple) for segment in self.segments):
+            self.only_native = [
+                (self.records_at + begin * RECORD * 8, count, threads)
+                for (begin, count), threads in zip(self.segments, self.threads, strict=True)
+            ]
 
     def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
         """Inputs from a number on are these arrays at every run."""
@@ -311,6 +327,9 @@ class Program:
             if isinstance(segment, tuple):
                 begin, count = segment
                 self.team.run(self.records_at + begin * RECORD * 8, count, next(threads))
+                if self.failed[0]:
+                    self.let_go()
+                    self.refuse()
             else:
                 self.call(segment)
 

@@ -39,6 +39,10 @@ class Unsupported(Exception):
     """An argument or a result that no program can take or give."""
 
 
+class OutOfRange(IndexError):
+    """A run that was given up before it had written anything: an eager call says what is wrong, and where."""
+
+
 def wants_gradient(tensor: Tensor) -> int:
     """0: no; 1: it is a leaf; 2: it comes from elsewhere in a graph."""
     if tensor._edge is None:

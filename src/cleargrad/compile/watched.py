@@ -76,6 +76,9 @@ class WatchedProgram(Program):
             if isinstance(segment, tuple):
                 first, count = segment
                 self.run_slowly(first, count, spent)
+                if self.failed[0]:
+                    self.let_go()
+                    self.refuse()
             else:
                 self.note(segment, seconds(self.call, segment), spent)
         for key, cost in spent.items():
