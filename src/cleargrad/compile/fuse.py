@@ -8,12 +8,12 @@ over leading dimensions form nests of their own kind (`columns`). Read next: cod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from cleargrad.compile.lazy import Buffer, Formulas, Lazy, Load, Map, Number, contiguous
+from cleargrad.compile.lazy import Buffer, Formulas, Lazy, Load, Number, contiguous
 from cleargrad.compile.statements import Plan, Reduce, Statement, Store
 
 MEMBERS = 24  # a nest takes no more statements than this
@@ -23,10 +23,11 @@ WORK = 400  # and no more work per element
 class Ref:
     """What another member of the nest has computed at this place."""
 
-    __slots__ = ("dtype", "index", "member", "shape", "weight")
+    __slots__ = ("dtype", "index", "loads", "member", "shape", "weight")
 
     def __init__(self, member: Member, shape: tuple) -> None:
         self.member, self.shape, self.dtype, self.weight = member, shape, member.place.dtype, 0
+        self.loads: tuple[Load, ...] = ()
 
     def __repr__(self) -> str:
         return f"@{self.member.place.buffer}"
@@ -71,22 +72,12 @@ class Nest:
 
 
 def weight_of(lazy: Lazy) -> int:
-    return 0 if isinstance(lazy, Number) else lazy.weight
+    return lazy.weight
 
 
-def loads_of(lazy: Lazy, seen: set[int] | None = None) -> Iterator[Load]:
+def loads_of(lazy: Lazy) -> tuple[Load, ...]:
     """Every load in a formula, once."""
-    seen = set() if seen is None else seen
-    if isinstance(lazy, Number) or id(lazy) in seen:
-        return
-    seen.add(id(lazy))
-    if isinstance(lazy, Load):
-        yield lazy
-        for place, *_ in lazy.index:
-            yield from loads_of(place, seen)
-    elif isinstance(lazy, Map):
-        for operand in lazy.operands:
-            yield from loads_of(operand, seen)
+    return lazy.loads
 
 
 class Fuser:
@@ -162,7 +153,9 @@ class Fuser:
         shape = tuple(statement.shape[axis] for axis in order)
         if isinstance(statement.formula, Number):
             return statement.formula
-        turned = self.formulas.view(statement.formula, lambda array: array.transpose(order), shape)
+        turned = self.formulas.view(
+            statement.formula, lambda array: array.transpose(order), shape, ("turn", order)
+        )
         assert turned is not None
         return turned
 
@@ -257,10 +250,15 @@ class Fuser:
         def change(load: Load) -> Any:
             if load.buffer not in made:
                 return load
-            makers = made[load.buffer]
-            place = makers[0].place
-            same = (load.strides, load.offset, load.index) == (place.strides, place.offset, place.index)
-            return self.ref(makers[0], load.shape) if len(makers) == 1 and same else None
+            wanted = (load.strides, load.offset, load.index)
+            maker: Any = None
+            for other in made[load.buffer]:
+                place = other.place
+                if maker is None and wanted == (place.strides, place.offset, place.index):
+                    maker = other
+                elif not apart(place, load):
+                    return None
+            return load if maker is None else self.ref(maker, load.shape)
 
         formula = self.formulas.each(with_index(self, change), member.formula, nest.space, {})
         if formula is None:
@@ -338,6 +336,19 @@ class Fuser:
             if isinstance(entry, Nest):
                 for member in entry.members:
                     member.kept = member.place.buffer in wanted
+
+
+def apart(one: Load, other: Load) -> bool:
+    """Whether two loads of a buffer certainly have no element in common."""
+    if one.index or other.index:
+        return False
+    spans = []
+    for load in (one, other):
+        ends = [(n - 1) * step for n, step in zip(load.shape, load.strides, strict=True)]
+        spans.append(
+            (load.offset + sum(e for e in ends if e < 0), load.offset + sum(e for e in ends if e > 0))
+        )
+    return spans[0][1] < spans[1][0] or spans[1][1] < spans[0][0]
 
 
 def scalars_first(statements: list[Statement]) -> list[Statement]:
