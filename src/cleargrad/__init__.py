@@ -145,6 +145,7 @@ _LATER = {
             "backends",
             "compiler",
             "distributed",
+            "doctor",
             "export",
             "fx",
             "hub",

@@ -19,6 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import cleargrad
+from cleargrad import version
 from cleargrad.missing import MissingModule
 from cleargrad.nn.parameter import Parameter
 from cleargrad.torch_version import TorchVersion
@@ -63,7 +64,7 @@ STOOD_IN_FOR = (
 def fill(namespace: dict[str, object]) -> None:
     """Gives the module `torch` everything cleargrad has; what cleargrad loads late is loaded late here too."""
     namespace.update({name: value for name, value in vars(cleargrad).items() if not name.startswith("__")})
-    namespace["__version__"] = TorchVersion(f"{TORCH}+cleargrad{cleargrad.__version__}")
+    namespace["__version__"] = version.__version__ = TorchVersion(f"{TORCH}+cleargrad{cleargrad.__version__}")
     namespace["__getattr__"] = late_name
     namespace.pop("ops", None)  # cleargrad.ops is another thing than torch.ops
     for printed, module in PRINTED.items():

@@ -33,6 +33,7 @@ from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import gate, mode, structure
 from cleargrad.core.shape import Size, wrap_dim
 from cleargrad.core.tensor import Tensor, cell_of, wrap
+from cleargrad.core.watch import watch
 from cleargrad.errors import error
 from cleargrad.ops import (
     comparison,
@@ -149,6 +150,16 @@ def itemsize(self: Tensor) -> int:
 
 @attribute
 def T(self: Tensor) -> Tensor:
+    if self._data.ndim > 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it "
+            "will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+            stacklevel=2,
+        )
+    elif self._data.ndim == 0:
+        message = "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases."
+        warnings.warn(message, stacklevel=2)
     return dimensions.permute(self, *range(self._data.ndim - 1, -1, -1))
 
 
@@ -198,6 +209,8 @@ def _set_requires_grad(self: Tensor, wanted: bool) -> None:
     if wanted == (edge_of(self) is not None):
         return
     structure.version += 1
+    if mode.recorder is not None:
+        mode.recorder.note_history(self)
     if not is_leaf(self):
         rule = "you can only change requires_grad flags of leaf variables"
         raise error(RuntimeError, "requires_grad", rule, fix="use .detach() for a value without gradient")
@@ -299,7 +312,7 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
-    plain = gradient is None and inputs is None and not create_graph
+    plain = gradient is None and inputs is None and not create_graph and watch.observer is None
     if plain and not mode.anomaly and mode.recorder is None and mode.observer is None:
         walk_plainly((self,), (api.start_gradient(self, None),), bool(retain_graph))
     else:
@@ -322,6 +335,8 @@ def detach_(self: Tensor) -> Tensor:
     if self._base is not None:
         rule = "views cannot be detached in place"
         raise error(RuntimeError, "detach_", rule, fix="use detach() instead of detach_()")
+    if mode.recorder is not None:
+        mode.recorder.note_history(self)
     self._edge = None
     return self
 

@@ -80,3 +80,19 @@ def test_a_number_is_the_second_operand(make: Callable) -> None:
         return [type(node).__name__ for node, _ in make(x).grad_fn.next_functions]
 
     assert names(cg.ones(2, requires_grad=True)) == names(torch.ones(2, requires_grad=True))
+
+
+@pytest.mark.parametrize("torch", [torch, cg])
+def test_saved_values_have_their_names(torch: Any) -> None:
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    square = x.pow(2)
+    assert square.grad_fn._saved_self is x and square.grad_fn._saved_exponent == 2
+    result = x.exp()
+    assert result.grad_fn._saved_result.equal(result) and result.grad_fn._saved_result is not result
+    product = x * square
+    assert product.grad_fn._saved_self is x and product.grad_fn._saved_other.equal(square)
+    with pytest.raises(AttributeError, match="MulBackward0.*_saved_weight_of_the_world"):
+        product.grad_fn._saved_weight_of_the_world  # noqa: B018
+    product.sum().backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        product.grad_fn._saved_self  # noqa: B018

@@ -141,6 +141,7 @@ class Function:
     """Base of functions with a gradient of their own; call them with `apply`."""
 
     generate_vmap_rule = False
+    node_kind = FunctionNode
 
     def __init__(self, *args: Any, **kwargs: Any):
         name = type(self).__name__
@@ -234,7 +235,7 @@ def make_function_node(cls: Any, ctx: FunctionCtx, edges: tuple) -> FunctionNode
 
 @functools.cache
 def node_class(cls: Any) -> type[FunctionNode]:
-    return type(f"{cls.__name__}Backward", (FunctionNode,), {"__module__": cls.__module__})
+    return type(f"{cls.__name__}Backward", (cls.node_kind,), {"__module__": cls.__module__})
 
 
 def own_output(out: Tensor, is_input: bool) -> Tensor:

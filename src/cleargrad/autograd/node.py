@@ -18,6 +18,8 @@ from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, tick, 
 from cleargrad.errors import error, line_of
 
 FREED: Any = object()  # stands in `saved` after backward() has let the values go
+SAVED = "_saved_"
+FIRST, SECOND = ("self", "input", "mat1"), ("other", "exponent", "weight", "mat2", "tensor", "target", "index")
 
 
 class Node:
@@ -25,6 +27,7 @@ class Node:
 
     # The fields of every node; doors on the fast path fill them in directly instead of calling `make_node`.
     __slots__ = (
+        "__weakref__",  # for whoever asks whether a graph is still alive
         "attrs",  # the op's attributes, or None
         "dtype",
         "edges",  # per operand: the Node (or Output) its gradient goes to, or None
@@ -104,6 +107,16 @@ class Node:
     def _sequence_nr(self) -> int:
         return self.tick
 
+    def __getattr__(self, name: str) -> Any:
+        """What was saved for backward, under PyTorch's names: `_saved_self`, `_saved_other`, `_saved_result`, ..."""
+        if name.startswith(SAVED):
+            if self.saved is FREED:
+                raise freed_error(self)
+            found = saved_under(self, name.removeprefix(SAVED))
+            if found is not None:
+                return found
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def register_prehook(self, hook: Callable) -> RemovableHandle:
         """`hook(grad_outputs)` may return other gradients for the outputs."""
         return add_hook(extra_of(self).prehooks, NodePreHook(hook))
@@ -134,6 +147,18 @@ class Extra:
         self.metadata: dict = {}
 
 
+def saved_under(node: Node, name: str) -> Any:
+    """A saved operand, output or attribute of the op; None if there is none."""
+    if node.attrs and name in node.attrs:
+        return node.attrs[name]
+    operands = len(node.edges)
+    places = {**dict.fromkeys(FIRST, 0), **dict.fromkeys(SECOND, 1), "result": operands}
+    place = places.get(name)
+    if place is None or place >= len(node.saved) or (name != "result" and place >= operands):
+        return None
+    return node.unpack(node.saved[place])
+
+
 def extra_of(node: Node) -> Extra:
     if node.extra is None:
         node.extra = Extra()
@@ -157,7 +182,7 @@ def make_node(kind: type[Node], edges: tuple, saved: tuple, plan: Plan, shape: A
 class AccumulateGrad(Node):
     """The node of a leaf: adds what arrives to `.grad`."""
 
-    __slots__ = ("__weakref__", "leaf")
+    __slots__ = ("leaf",)
     hooked = False  # whether any leaf ever had a hook; then the walk must serve leaves once they are ready
 
     def __init__(self, leaf: Tensor):

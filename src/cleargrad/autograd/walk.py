@@ -31,6 +31,7 @@ from cleargrad.autograd.plan import PASS, UNTRACED, Step
 from cleargrad.core.dtype import OF_NUMPY
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, as_array, cell_of, tick, wrap
+from cleargrad.core.watch import watch
 from cleargrad.errors import error, line_of
 
 AT_ONCE = -sys.maxsize  # the heap key of leaves
@@ -435,6 +436,8 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
         leaf._grad = leaf._grad + grad
     else:
         leaf._grad.add_(grad)
+    if watch.observer is not None:
+        watch.observer.leaf_filled(leaf)
     run_leaf_hooks(node, leaf, grad)
 
 
@@ -451,6 +454,8 @@ def add_array_to_leaf(node: AccumulateGrad, data: np.ndarray) -> None:
         cell = cell_of(present)
         cell[0] = tick()
         cell[1] += 1
+    if watch.observer is not None:
+        watch.observer.leaf_filled(leaf)
     if node.extra is not None:
         run_leaf_hooks(node, leaf, wrap(data))
 

@@ -17,9 +17,10 @@ def main(arguments: list[str] | None = None) -> int | None:
     parser.add_argument("--version", action="version", version=f"cleargrad {cleargrad.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    from cleargrad.cli import explain, run
+    from cleargrad.cli import doctor, explain, run
 
     run.add_to(commands)
     explain.add_to(commands)
+    doctor.add_to(commands)
     options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     return options.command(options)

@@ -11,6 +11,7 @@ import importlib.util
 import io
 import os
 import sys
+from collections.abc import Callable
 from types import CodeType, ModuleType, TracebackType
 
 from cleargrad import compat
@@ -35,19 +36,21 @@ def add_to(commands) -> None:
     parser.set_defaults(command=lambda options: run(options.program, options.arguments, options.module))
 
 
-def run(program: str, arguments: list[str], as_module: bool = False) -> None:
-    """Runs a program as `python program arguments` would, with cleargrad as `torch`."""
+def run(
+    program: str, arguments: list[str], as_module: bool = False, serve: Callable[[], None] = compat.serve
+) -> None:
+    """Runs a program as `python program arguments` would, with cleargrad as `torch`, or what `serve` provides."""
     main = ModuleType("__main__")
     main.__builtins__ = __builtins__
     sys.modules["__main__"] = main
     sys.excepthook = TracebackOfProgram(program)
     if as_module:
         sys.path[0] = os.getcwd()
-        compat.serve()
+        serve()
         code = open_module(program, main)
     else:
         sys.path[0] = os.path.dirname(os.path.realpath(program))
-        compat.serve()
+        serve()
         code = open_script(program, main)
     sys.argv = [str(main.__file__), *arguments]
     sys.excepthook = TracebackOfProgram(code.co_filename)

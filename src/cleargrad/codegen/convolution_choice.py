@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -16,7 +15,7 @@ from cleargrad.codegen import convolution_weight as weight
 from cleargrad.codegen import winograd
 from cleargrad.codegen.convolution_tiles import NAMES, PACK_NAMES, Structure, TapSum, weight_packer
 from cleargrad.codegen.gemm import Step, Steps
-from cleargrad.codegen.jit import Kernel, lanes, registers
+from cleargrad.codegen.jit import Kernel, lanes, named, registers
 from cleargrad.codegen.llvm_text import SIZES
 from cleargrad.codegen.team import SCRATCH
 from cleargrad.codegen.windows import Axis, Layout, TooLarge, known_step, with_tables
@@ -286,12 +285,12 @@ class WinogradChoice:
         return with_tables(winograd.NAMES, values, layout.tables())
 
 
-@cache
+@named
 def winograd_sum(structure: Structure) -> Kernel:
     return winograd.Winograd(structure).kernel()
 
 
-@cache
+@named
 def turned_packer(element: str, height: int) -> Kernel:
     return winograd.weight_packer(element, height)
 
@@ -400,21 +399,21 @@ class WeightChoice:
         return with_tables(weight.NAMES, values, layout.tables())
 
 
-@cache
+@named
 def weight_sum(structure: weight.Structure, turned: bool) -> Kernel:
     return (weight.ByResults if turned else weight.ByOutputs)(structure).kernel()
 
 
-@cache
+@named
 def weight_join(structure: weight.Structure, turned: bool) -> Kernel:
     return (weight.join_results if turned else weight.join_outputs)(structure)
 
 
-@cache
+@named
 def tap_sum(structure: Structure) -> Kernel:
     return TapSum(structure).kernel()
 
 
-@cache
+@named
 def packer(element: str, height: int) -> Kernel:
     return weight_packer(element, height)

@@ -17,7 +17,7 @@ import numpy as np
 
 from cleargrad.codegen.gemm_dots import DotMultiplier
 from cleargrad.codegen.gemm_tiles import Finish, Multiplier, Structure, right_packer
-from cleargrad.codegen.jit import Kernel, lanes, registers
+from cleargrad.codegen.jit import Kernel, lanes, named, registers
 from cleargrad.codegen.llvm_text import SIZES
 from cleargrad.codegen.team import SCRATCH
 
@@ -240,7 +240,7 @@ class Choice:
         ]
 
 
-@cache
+@named
 def plain_kernel(structure: Structure) -> Kernel:
     return emitter(structure)(structure, None).kernel()
 

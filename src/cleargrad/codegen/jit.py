@@ -2,7 +2,8 @@
 
 `Kernel` is the text of one function; `addresses` compiles those not seen before and gives back where each lies in
 memory. Object code is kept on disk under the hash of everything it depends on, so the next process
-only links it. A damaged or foreign file in the cache is compiled anew. Read next: codegen/loop_nest.py.
+only links it. A kernel with a name need not even be written, as long as the modules that write kernels are the
+same. A damaged or foreign file in the cache is compiled anew. Read next: compile/loops.py.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import hashlib
 import os
 import tempfile
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,49 @@ PASSES = "2"  # changes with the list of passes, which decides the code too
 FORMAT = b"cleargrad object 1\n"  # the first line of a cached file; its second is the hash of what follows
 
 
-@dataclass(frozen=True)
 class Kernel:
     """A function in LLVM assembly, whose name in the text is `kernel`, with what it declares."""
 
-    text: str
-    declarations: tuple[str, ...] = ()
+    def __init__(self, text: str, declarations: Iterable[str] = ()) -> None:
+        self.identity = self.written = "\n".join([*sorted(declarations), text])
+
+    @classmethod
+    def later(cls, name: str, write: Callable[[], Kernel]) -> Kernel:
+        """A kernel that is written when it is needed; its name must say all that decides the text."""
+        if not sources():
+            return write()
+        kernel = cls.__new__(cls)
+        kernel.identity, kernel.written, kernel.write = f"{sources()} {name}", "", write
+        return kernel
 
     @property
     def module(self) -> str:
-        return "\n".join([*sorted(self.declarations), self.text])
+        if not self.written:
+            self.written = self.write().module
+        return self.written
+
+
+def named(write: Callable[..., Kernel]) -> Callable[..., Kernel]:
+    """Decorates a function that writes a kernel by nothing but its arguments, which print as what they are."""
+
+    @cache
+    def made(*arguments: Any) -> Kernel:
+        return Kernel.later(f"{write.__module__}.{write.__qualname__}{arguments!r}", lambda: write(*arguments))
+
+    return update_wrapper(made, write)
+
+
+@cache
+def sources() -> str:
+    """The hash of the modules that write kernels; nothing where they cannot be read."""
+    folder = Path(__file__).parent
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        for path in sorted([*folder.glob("*.py"), *(folder.parent / "compile").glob("*.py")]):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    except OSError:
+        return ""
+    return digest.hexdigest() if Path(__file__).suffix == ".py" else ""
 
 
 @cache
@@ -93,30 +126,30 @@ class Compiler:
 
 
 class Jit:
-    """Every kernel this process has, by its text."""
+    """Every kernel this process has."""
 
     def __init__(self) -> None:
         host()
         self.linker = llvm.create_lljit_compiler(target_machine())
-        self.linked: dict[str, tuple[int, Any]] = {}
+        self.linked: dict[str, tuple[int, Any]] = {}  # by their identities
         self.lock = threading.Lock()
         self.compiler = Compiler()
         self.compiled = 0  # kernels that were on no disk
 
     def addresses(self, kernels: Iterable[Kernel]) -> list[int]:
         """Where the code of each kernel lies; what is missing is compiled first."""
-        modules = [kernel.module for kernel in kernels]
+        kernels = list(kernels)
         with self.lock:
-            missing = [module for module in dict.fromkeys(modules) if module not in self.linked]
-            for module in missing:
-                self.linked[module] = self.link(self.object_code(module))
-            return [self.linked[module][0] for module in modules]
+            for kernel in kernels:
+                if kernel.identity not in self.linked:
+                    self.linked[kernel.identity] = self.link(self.object_code(kernel))
+            return [self.linked[kernel.identity][0] for kernel in kernels]
 
-    def object_code(self, module: str) -> bytes:
-        path = cache_folder() / f"{key_of(module)}.o"
+    def object_code(self, kernel: Kernel) -> bytes:
+        path = cache_folder() / f"{key_of(kernel.identity)}.o"
         code = read_cached(path)
         if code is None:
-            code = self.compiler.object_code(module)
+            code = self.compiler.object_code(kernel.module)
             self.compiled += 1
             write_cached(path, code)
         return code
@@ -139,9 +172,9 @@ def addresses(kernels: Iterable[Kernel]) -> list[int]:
 # On disk ---------------------------------------------------------------------------------------------------
 
 
-def key_of(module: str) -> str:
+def key_of(identity: str) -> str:
     """The hash of all that decides the object code."""
-    facts = [module, *host(), llvmlite.__version__, PASSES]
+    facts = [identity, *host(), llvmlite.__version__, PASSES]
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:40]
 
 

@@ -9,6 +9,7 @@ as it is. Read next: codegen/jit.py.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from cleargrad.codegen import vector_math
@@ -25,6 +26,7 @@ def read(code: Code, tree: Expr, operands: list[Val], kind: str) -> Val:
     return Reading(code, operands, kind).value(tree)
 
 
+@lru_cache(maxsize=8192)
 def readable(tree: Expr, kind: str) -> bool:
     """Whether `read` knows the expression, with conditions boolean and other operands of the working dtype."""
     boolean = conditions(tree)

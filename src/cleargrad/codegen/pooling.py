@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 
 from cleargrad.codegen.convolution import contiguous, deep, phases, three
 from cleargrad.codegen.gemm import ELEMENTS, Step, Steps
-from cleargrad.codegen.jit import Kernel, lanes
+from cleargrad.codegen.jit import Kernel, lanes, named
 from cleargrad.codegen.llvm_text import SIZES, Val, vector
 from cleargrad.codegen.packing import PARAMETERS
 from cleargrad.codegen.team import SCRATCH
@@ -306,7 +305,7 @@ def as_words(numbers: Sequence[int], kind: Any) -> list[int]:
     return memory.tolist()
 
 
-@cache
+@named
 def kernel(structure: Structure) -> Kernel:
     return Pool(structure).kernel()
 
@@ -331,7 +330,7 @@ def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -
     return Steps([Step(scatter_kernel(ELEMENTS[np.dtype(kind).name], gate), words, rows)], 0)
 
 
-@cache
+@named
 def scatter_kernel(element: str, gate: bool) -> Kernel:
     names = ["source", "indices", "place", "error", "gate", "count", "length"]
     code = WindowCode(names, element, max(lanes() * 4 // SIZES[element], 1))

@@ -183,7 +183,9 @@ class TeamCode(Code):
             self.set(seen, epoch)
             # Who comes too late finds the door shut: the list may be gone.
             self.count_up(self.word(INSIDE))
-            with self.when(self.now("i1", f"icmp eq {self.see(self.word(DOOR))}, {epoch.name}")):
+            asked = self.now("i1", f"icmp slt {PARAMETERS[1]}, {self.see(self.word(THREADS)).name}")
+            open = self.now("i1", f"icmp eq {self.see(self.word(DOOR))}, {epoch.name}")
+            with self.when(asked), self.when(open):
                 self.walk(epoch)
             self.count_up(self.word(INSIDE), -1)
 
@@ -251,7 +253,7 @@ class Team:
             if length > self.room:
                 self.make_room(2 * length)
             words[LIST], words[LENGTH] = records, length
-            words[THREADS] = self.threads if threads > 1 and chosen != [1] else 1
+            words[THREADS] = min(self.threads, chosen[0] if chosen else self.threads) if threads > 1 else 1
             self.enter(self.address, 0, RUN, self.scratch_at[0])
 
 

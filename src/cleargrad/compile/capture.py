@@ -1,8 +1,9 @@
 """Compiled functions: which program fits a call, and what a recorded call becomes.
 
-The first call with arguments of a new layout runs eagerly, the second is recorded while it runs, later ones run the
-program. A program fits when the layout of the arguments, the modes and all facts seen while recording are the same.
-What cannot be recorded runs eagerly, with one warning. Read next: compile/entry.py.
+The first call runs eagerly, the second is recorded while it runs, later ones run the program. A function that has a
+program is recorded at once when arguments of another layout come, as long as there are few layouts. A program fits
+when the layout of the arguments, the modes and all facts seen while recording are the same. What cannot be recorded
+runs eagerly, with one warning. Read next: compile/entry.py.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from cleargrad.ops.record import CaptureError, Graph
 LIMIT = 16  # programs of one function
 ATTEMPTS = 4  # recordings that may come to nothing, such as those that make an optimizer's state
 MANY = 64  # layouts of arguments that were seen once
+FEW = 4  # programs of one function, up to which a new layout is recorded when it comes first
 
 watchers: list[Callable[[Compiled], None]] = []  # who is shown every compiled function when it is made
 
@@ -115,7 +117,7 @@ class Compiled:
                 self.last = entry
                 return self.run(entry, args, kwargs)
         tries = self.tried[key] = self.tried.get(key, 0) + 1
-        if tries == 1 or key in self.eager:
+        if key in self.eager or (tries == 1 and not self.knows_the_way()):
             if len(self.tried) > MANY:
                 self.complain()
             return self.function(*args, **kwargs)
@@ -126,17 +128,22 @@ class Compiled:
         finally:
             self.lock.release()
 
+    def knows_the_way(self) -> bool:
+        """Whether calls can be recorded, and what lasts, such as an optimizer's state, is there."""
+        return 0 < sum(map(len, self.entries.values())) < FEW and not self.eager
+
     def record(self, key: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
         """One eager call, recorded; the program is for the next."""
         if gc.get_freeze_count():
             return self.give_up(key, "gc.freeze", args, kwargs)
-        tracer = Tracer()
-        entry = Entry(key, self.make)
-        given = entry.begin(tracer, tensors, args, kwargs)
-        names = Names(tracer, self.function)
-        with fresh_casts(), tracer, names:
-            result = self.function(*given[0], **given[1])
-        result = entry.finish(tracer, names, result)
+        with no_collection():
+            tracer = Tracer()
+            entry = Entry(key, self.make)
+            given = entry.begin(tracer, tensors, args, kwargs)
+            names = Names(tracer, self.function)
+            with fresh_casts(), tracer, names:
+                result = self.function(*given[0], **given[1])
+            result = entry.finish(tracer, names, result)
         if tracer.reason is None:
             self.keep(entry)
         elif tracer.permanent or self.tried[key] > ATTEMPTS:
@@ -215,6 +222,18 @@ def shared(tensors: list[Tensor]) -> tuple | None:
     """Which arguments are the same memory; None when all differ."""
     ids = [id(tensor._data) for tensor in tensors]
     return None if len(set(ids)) == len(ids) else tuple(ids.index(each) for each in ids)
+
+
+class no_collection:
+    """Graphs and formulas are many objects and no garbage: to look through them again and again takes long."""
+
+    def __enter__(self) -> None:
+        self.before = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *exception: object) -> None:
+        if self.before:
+            gc.enable()
 
 
 class fresh_casts:

@@ -2,6 +2,7 @@
 
 The backward of a recorded call is recorded behind it, from a gradient for every result to one for every leaf and
 argument. The graph is then cut in two; values of the first half that the second needs are saved between the runs.
+Results whose graphs have nothing in common get a node and a second program each.
 Read next: compile/program.py.
 """
 
@@ -13,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.function import Function
-from cleargrad.autograd.node import AccumulateGrad, Node, edge_of, split_edge
+from cleargrad.autograd.function import Function, FunctionNode
+from cleargrad.autograd.node import AccumulateGrad, Node, edge_of, freed_error, split_edge
 from cleargrad.autograd.walk import walk
 from cleargrad.compile.structures import wants_gradient
 from cleargrad.compile.tracer import Tracer
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.errors import error
-from cleargrad.ops.record import CaptureError, Graph, Value
+from cleargrad.ops.record import Call, Graph, Value
 
 
 def graph_behind(tensors: Iterable[Tensor]) -> list[Node]:
@@ -76,92 +77,173 @@ def replaced(value: Any, table: dict[int, Tensor]) -> Any:
 
 
 class Backward:
-    """The second half of a differentiable call."""
+    """The second half of a differentiable call: a program for each group of results that share a graph."""
 
-    def __init__(self, live: list[Tensor]) -> None:
-        self.live = [id(tensor) for tensor in live]
-        self.numbers = [0] * len(live)  # which outputs of the first program they are
-        self.shapes = [(tensor._data.shape, tensor._data.dtype) for tensor in live]
-
-    def position(self, tensor: Tensor) -> int:
-        return self.live.index(id(tensor))
+    def __init__(self, halves: list[Half]) -> None:
+        self.halves = halves
 
     @classmethod
     def record(cls, tracer: Tracer, live: list[Tensor], given: list[Tensor]) -> Backward | None:
         """Records the gradients of all leaves and arguments behind the live results."""
-        self = cls(live)
         nodes = graph_behind(live)
         if any(has_hooks(node) for node in nodes):
             tracer.refuse("hooks see the gradients inside it; compile the whole step instead")
             return None
-        boundaries = [
-            split_edge(edge_of(t))[0] for t in given if t._edge is not None and wants_gradient(t) == 2
-        ]
+        entered = {id(edge_of(tensor)) for tensor in given if wants_gradient(tensor) == 2}
+        boundaries = [node for node in nodes if id(node) in entered]
         kept = [(node, node.edges, node.extra) for node in (*boundaries, *nodes)]
         for node in boundaries:
             node.edges = (None,)
         nodes = graph_behind(live)
+        if any(node.tick < tracer.began and node.saved for node in nodes):
+            tracer.refuse("it uses a tensor with a history from outside; pass it as an argument")
         for node in nodes:
             if type(node) is AccumulateGrad:
                 node.extra = None  # hooks of leaves see gradients that have left the program
-        leaves = [node.leaf() for node in nodes if type(node) is AccumulateGrad]
-        own = {id(tensor) for tensor in given}
-        self.leaves = [leaf for leaf in leaves if leaf is not None and id(leaf) not in own]
-        self.arguments = [
-            k for k, t in enumerate(given) if t._edge is not None and split_edge(edge_of(t))[0] in nodes
-        ]
-        targets = [given[k] for k in self.arguments] + self.leaves
-        self.first_call = len(tracer.graph.calls)
-        self.first_input = len(tracer.graph.inputs)
+                check_leaf(tracer, node.leaf(), given)
+        first_call, first_input = len(tracer.graph.calls), len(tracer.graph.inputs)
         try:
-            with tracer, tracer.symbolic():
-                tangents = [tracer.input(tensor) for tensor in live]
-                grads = walk(
-                    live, tangents, retain_graph=True, create_graph=False, targets=targets, accumulate=False
-                )
-                self.grads = [None if grad is None else tracer.value(grad) for grad in grads]
-        except CaptureError as failure:
-            tracer.refuse(str(failure))
-            return None
+            halves = [Half(group, given) for group in groups(live)]
+            if tracer.reason is None:
+                for half in halves:
+                    half.record(tracer, given)
+        except (
+            Exception
+        ) as failure:  # what a formula raises is what backward() would raise, if it were called
+            tracer.refuse(f"the backward of a result fails ({failure})")
         finally:
             for node, edges, extra in kept:
                 node.edges, node.extra = edges, extra
+        if tracer.reason is not None:
+            return None
+        self = cls(halves)
+        self.first_call, self.first_input = first_call, first_input
         return self
 
-    def split(self, graph: Graph, count: int) -> Graph:
+    def take(self, tensor: Tensor, output: int) -> int:
+        """Notes which output a live result is; gives its place among all live results."""
+        place = 0
+        for half in self.halves:
+            for number, other in enumerate(half.live):
+                if other is tensor:
+                    half.numbers[number] = output
+                    return place
+                place += 1
+        raise ValueError("not a live result")
+
+    def split(self, graph: Graph, written: list[int]) -> Graph:
         """Cuts the graph in two; the first half gets the values to save as outputs behind its own."""
-        calls = graph.calls[self.first_call :]
-        made = {result.index for call in calls for result in call.results}
-        tangents = graph.inputs[self.first_input :]
-        second_inputs = {value.index for value in tangents}
-        used: dict[int, Value] = {}
-        for value in [*(x for call in calls for x in call.operands), *self.grads]:
-            if isinstance(value, Value) and value.index not in made and value.index not in second_inputs:
-                used[value.index] = value
-        outside = [(value, tensor) for value, tensor in graph.outside if value.index in used]
-        written = {id(tensor) for tensor, _ in graph.writes}
-        self.outside = [(value, tensor) for value, tensor in outside if id(tensor) not in written]
-        constants = [(value, array) for value, array in graph.constants if value.index in used]
-        direct = {value.index for value, _ in self.outside} | {value.index for value, _ in constants}
-        numbers = {value.index: k for k, value in enumerate(graph.inputs[: self.first_input])}
-        self.saved_inputs = [numbers[index] for index in used if index in numbers]
-        saved = [value for index, value in used.items() if index not in direct and index not in numbers]
-        self.first_saved, self.count = count, len(saved)
-        first = dataclasses.replace(
+        outputs = list(graph.outputs)
+        later = graph.calls[self.first_call :]
+        for half in self.halves:
+            outputs += half.split(graph, later, self.first_input, written, len(outputs))
+        return dataclasses.replace(
             graph,
             inputs=graph.inputs[: self.first_input],
             input_arrays=graph.input_arrays[: self.first_input],
             calls=graph.calls[: self.first_call],
-            outputs=[*graph.outputs, *saved],
+            outputs=outputs,
         )
-        arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
-        self.second = Graph(
-            inputs=[*tangents, *[graph.inputs[k] for k in self.saved_inputs], *saved],
-            input_arrays=[
-                *arrays,
-                *[graph.input_arrays[k] for k in self.saved_inputs],
-                *[np.empty(value.spec.shape, value.spec.dtype.numpy) for value in saved],
-            ],
+
+    def prepare(self, make: Callable[[Graph], Any]) -> None:
+        for half in self.halves:
+            half.program = make(half.graph)
+
+    def tie(
+        self, tensors: Any, unique: list[int], inputs: list[np.ndarray], outputs: list[np.ndarray]
+    ) -> list[Tensor]:
+        """The live results, behind nodes whose backward runs the second programs."""
+        return [result for half in self.halves for result in half.tie(tensors, unique, inputs, outputs)]
+
+
+def used_up_by(tensor: Tensor) -> set[int]:
+    """The nodes that backward() of a result frees; those that have saved nothing can be walked again."""
+    return {id(node) for node in graph_behind([tensor]) if node.saved}
+
+
+def groups(live: list[Tensor]) -> list[list[Tensor]]:
+    """Results with graphs that have nodes in common belong together: backward() of one uses up the others'."""
+    found: list[tuple[list[Tensor], set[int]]] = []
+    for tensor in live:
+        nodes = used_up_by(tensor)
+        touched = [group for group in found if group[1] & nodes]
+        found = [group for group in found if not group[1] & nodes]
+        members = [member for group in touched for member in group[0]]
+        found.append(([*members, tensor], nodes.union(*(group[1] for group in touched))))
+    return [members for members, _ in found]
+
+
+def check_leaf(tracer: Tracer, leaf: Tensor | None, given: list[Tensor]) -> None:
+    known = leaf is None or id(leaf) in tracer.tensors or any(leaf is tensor for tensor in given)
+    if not known:
+        tracer.refuse("a result is computed from a leaf that the call itself has made")
+
+
+class Half:
+    """One program from gradients of results to gradients of leaves and arguments."""
+
+    def __init__(self, live: list[Tensor], given: list[Tensor]) -> None:
+        self.live = live
+        self.numbers = [0] * len(live)  # which outputs of the first program they are
+        self.shapes = [(tensor._data.shape, tensor._data.dtype) for tensor in live]
+        self.strides = [own_strides(tensor._data) for tensor in live]
+        nodes = graph_behind(live)
+        own = {id(tensor) for tensor in given}
+        leaves = [node.leaf() for node in nodes if type(node) is AccumulateGrad]
+        self.leaves = [leaf for leaf in leaves if leaf is not None and id(leaf) not in own]
+        among = {id(node) for node in nodes}
+        self.arguments = [
+            k for k, t in enumerate(given) if t._edge is not None and id(split_edge(edge_of(t))[0]) in among
+        ]
+        self.targets = [given[k] for k in self.arguments] + self.leaves
+        ends = [split_edge(edge_of(target))[0] for target in self.targets]
+        behind = [{id(node) for node in graph_behind([tensor])} for tensor in live]
+        self.used_up = [frozenset(used_up_by(tensor)) for tensor in live]
+        self.reached = [[id(node) in nodes for node in ends] for nodes in behind]  # targets by each result
+
+    def record(self, tracer: Tracer, given: list[Tensor]) -> None:
+        first = len(tracer.graph.inputs)
+        with tracer, tracer.symbolic():
+            tangents = [tracer.input(tensor) for tensor in self.live]
+            grads = walk(
+                self.live,
+                tangents,
+                retain_graph=True,
+                create_graph=False,
+                targets=self.targets,
+                accumulate=False,
+            )
+            self.grads = [None if grad is None else tracer.value(grad) for grad in grads]
+        self.tangents = tracer.graph.inputs[first : first + len(tangents)]
+        self.targets = []
+
+    def split(
+        self, graph: Graph, later: list[Call], first_input: int, written: list[int], count: int
+    ) -> list[Value]:
+        """Takes the calls that lead to the gradients; what they use of the first half comes back."""
+        calls = needed(later, [grad for grad in self.grads if grad is not None])
+        made = {result.index for call in calls for result in call.results}
+        made |= {value.index for value in self.tangents}
+        used: dict[int, Value] = {}
+        for value in [*(x for call in calls for x in call.operands), *self.grads]:
+            if isinstance(value, Value) and value.index not in made:
+                used[value.index] = value
+        changed = {id(tensor) for tensor, _ in graph.writes}
+        self.outside = [
+            (value, t) for value, t in graph.outside if value.index in used and id(t) not in changed
+        ]
+        constants = [(value, array) for value, array in graph.constants if value.index in used]
+        direct = {value.index for value, _ in (*self.outside, *constants)}
+        numbers = {v.index: k for k, v in enumerate(graph.inputs[:first_input]) if k not in written}
+        self.saved_inputs = [numbers[index] for index in used if index in numbers]
+        saved = [value for index, value in used.items() if index not in direct and index not in numbers]
+        self.first_saved, self.count = count, len(saved)
+        values = [*[graph.inputs[k] for k in self.saved_inputs], *saved]
+        arrays = [graph.input_arrays[k] for k in self.saved_inputs]
+        arrays += [np.empty(value.spec.shape, value.spec.dtype.numpy) for value in saved]
+        self.graph = Graph(
+            inputs=[*self.tangents, *values],
+            input_arrays=[*[np.empty(shape, dtype) for shape, dtype in self.shapes], *arrays],
             outside=self.outside,
             constants=constants,
             calls=calls,
@@ -169,21 +251,62 @@ class Backward:
             size=graph.size,
         )
         self.empty = [grad is None for grad in self.grads]
+        self.live = []  # they belong to the recorded call
         self.program: Any = None
-        return first
-
-    def prepare(self, make: Callable[[Graph], Any]) -> None:
-        self.program = make(self.second)
+        return saved
 
     def tie(
         self, tensors: Any, unique: list[int], inputs: list[np.ndarray], outputs: list[np.ndarray]
     ) -> tuple:
-        """The live results, behind a node whose backward runs the second program."""
         sources = [tensors[k] for k in self.arguments] + self.leaves
         saved = [tensors[unique[k]] if k < len(unique) else wrap(inputs[k]) for k in self.saved_inputs]
         saved += map(wrap, outputs[self.first_saved : self.first_saved + self.count])
-        results = [wrap(outputs[number]) for number in self.numbers]
+        results = [
+            wrap(laid_out(outputs[number], strides))
+            for number, strides in zip(self.numbers, self.strides, strict=True)
+        ]
         return CompiledFunction.apply(self, saved, results, *sources)
+
+    def only_reached(self, grads: tuple, pulled: list[Tensor | None]) -> list[Tensor | None]:
+        """Leaves behind none of the results that backward() came from get no gradient, not even zeros."""
+        rows = [row for row, grad in zip(self.reached, grads, strict=True) if grad is not None]
+        return [grad if any(row[k] for row in rows) else None for k, grad in enumerate(pulled)]
+
+
+def needed(calls: list[Call], results: list[Value]) -> list[Call]:
+    """Those calls that results depend on."""
+    wanted = {value.index for value in results}
+    found = []
+    for call in reversed(calls):
+        if any(result.index in wanted for result in call.results):
+            wanted |= {x.index for x in call.operands if isinstance(x, Value)}
+            found.append(call)
+    return found[::-1]
+
+
+# Layouts ---------------------------------------------------------------------------------------------------
+
+
+def own_strides(data: np.ndarray) -> tuple[int, ...] | None:
+    """The strides of memory without gaps in another order than usual; None for all else."""
+    if data.flags.c_contiguous or not data.size:
+        return None
+    order = sorted(range(data.ndim), key=lambda axis: -data.strides[axis])
+    return data.strides if data.transpose(order).flags.c_contiguous else None
+
+
+def laid_out(array: np.ndarray, strides: tuple[int, ...] | None) -> np.ndarray:
+    """An array with the layout that a result has in eager runs."""
+    if strides is None or array.strides == strides:
+        return array
+    order = sorted(range(array.ndim), key=lambda axis: -strides[axis])
+    memory = np.empty([array.shape[axis] for axis in order], array.dtype)
+    made = memory.transpose(np.argsort(order))
+    np.copyto(made, array)
+    return made
+
+
+# The node --------------------------------------------------------------------------------------------------
 
 
 def has_hooks(node: Node) -> bool:
@@ -195,20 +318,39 @@ def has_hooks(node: Node) -> bool:
     return bool(extra.prehooks or extra.posthooks or extra.keepers)
 
 
+class CompiledNode(FunctionNode):
+    """One node for many: backward() of one result leaves the others as they would be in the graph it stands for."""
+
+    def pull(self, grad: Any, wanted: tuple | None = None) -> list:
+        grads = grad if self.outputs > 1 else [grad]
+        used_up, freed = self.ctx.half.used_up, self.ctx.freed
+        self.ctx.walked = nodes = frozenset().union(*(u for u, g in zip(used_up, grads) if g is not None))
+        if nodes & freed:
+            raise freed_error(self)
+        return super().pull(grad, wanted)
+
+    def free(self) -> None:
+        freed = self.ctx.freed = self.ctx.freed | self.ctx.walked
+        if all(nodes & freed for nodes in self.ctx.half.used_up):
+            super().free()
+
+
 class CompiledFunction(Function):
-    """One node for a compiled call."""
+    """What runs a second program."""
+
+    node_kind = CompiledNode
 
     @staticmethod
-    def forward(
-        ctx: Any, half: Backward, saved: list[Tensor], results: list[Tensor], *sources: Tensor
-    ) -> tuple:
+    def forward(ctx: Any, half: Half, saved: list[Tensor], results: list[Tensor], *sources: Tensor) -> tuple:
         ctx.half = half
+        ctx.freed = ctx.walked = frozenset()
         ctx.save_for_backward(*saved)
+        ctx.set_materialize_grads(False)
         ctx.versions = [cell_of(tensor)[1] for _, tensor in half.outside]
         return tuple(results)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple:
         recording, half = mode.grad, ctx.half
         saved = [tensor._data for tensor in ctx.saved_tensors]
         if [cell_of(tensor)[1] for _, tensor in half.outside] != ctx.versions:
@@ -219,9 +361,14 @@ class CompiledFunction(Function):
             raise error(
                 RuntimeError, "backward", rule, fix="call backward() before the parameters are changed"
             )
-        tangents = [np.asarray(grad._data, order="C") for grad in grads]
+        tangents = [
+            np.zeros(*layout) if grad is None else np.asarray(grad._data, order="C")
+            for grad, layout in zip(grads, half.shapes, strict=True)
+        ]
         found = iter(half.program.run([*tangents, *saved]))
         pulled = [None if empty else wrap(next(found)) for empty in half.empty]
+        if any(grad is None for grad in grads):
+            pulled = half.only_reached(grads, pulled)
         if recording:
             pulled = [None if grad is None else OnceOnly.apply(grad) for grad in pulled]
         return (None, None, None, *pulled)

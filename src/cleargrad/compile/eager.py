@@ -24,8 +24,9 @@ from cleargrad.codegen.llvm_reading import readable
 from cleargrad.codegen.native import Loop
 from cleargrad.codegen.team import team
 from cleargrad.compile.fuse import Member, Nest, Ref
+from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Formulas, Load
-from cleargrad.compile.loops import CHUNK, Emitter, conditions, structure
+from cleargrad.compile.loops import CHUNK, conditions, kernel_of, structure
 from cleargrad.compile.program import Program
 from cleargrad.compile.rules import step
 from cleargrad.compile.statements import Product
@@ -62,7 +63,7 @@ class Formula:
         nest = Nest((), (length,), [Member(place, formulas.map(tree, tuple(loads), kind, kind, (length,)))])
         self.cost = TOUCH + nest.work
         arguments = structure(nest)
-        self.kernel = addresses([Emitter(nest, arguments).kernel()])[0]
+        self.kernel = addresses([kernel_of(nest, arguments)])[0]
         order: list[Load] = [*loads, place]
         # For each word of the kernel's arguments: which address it is, or None for the length.
         self.words = [
@@ -144,7 +145,7 @@ class Matrices:
         self.cost = TOUCH + nest.work
         self.itemsize = kind.itemsize
         arguments = structure(nest)
-        self.kernel = addresses([Emitter(nest, arguments).kernel()])[0]
+        self.kernel = addresses([kernel_of(nest, arguments)])[0]
         self.order = [loads.index(word[1]) for word in arguments.words if isinstance(word, tuple)]
         assert len(arguments.words) == 2 + 2 * len(self.order), arguments.words
 
@@ -263,6 +264,8 @@ def cost_of(entry: Any) -> int:
     """About what an entry of a program costs, in instructions for single elements."""
     if isinstance(entry, Nest):
         return prod(entry.space) * (TOUCH + entry.work)
+    if isinstance(entry, Native):
+        return entry.work
     return (
         prod(entry.place.shape) * entry.left.shape[-1]
         if isinstance(entry, Product)

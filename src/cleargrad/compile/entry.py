@@ -1,7 +1,7 @@
 """An entry: one program of a compiled function, when it fits, and what running it does besides computing.
 
 `begin` and `finish` stand around the recorded call. `run` binds arguments, options and gradients, runs the program,
-sets gradients and gives back a result of the recorded form. Read next: compile/runner.py.
+sets gradients and gives back a result of the recorded form. Read next: compile/results.py.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import FREED, AccumulateGrad, Node, geometry, make_node, split_edge
+from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.differentiable import Backward, graph_behind, through_boundary
 from cleargrad.compile.facts import Names, everywhere, tensor_facts
+from cleargrad.compile.results import Results, saved_by
 from cleargrad.compile.runner import Find, Runner
 from cleargrad.compile.structures import Unsupported, taken_apart
 from cleargrad.compile.tracer import Option, Pending, Tracer
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode, structure
-from cleargrad.core.tensor import Tensor, cell_of, mark_inference, wrap
-from cleargrad.interop import number_of
+from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.ops.record import Call, Graph, Value
 
 
@@ -77,6 +77,7 @@ class Entry(Runner):
             self.guard(tracer, names)
             self.program = self.make(self.graph)
             self.program.fix(len(self.unique), self.option_arrays)
+            self.program.forget_making(self.graph)
             if self.backward is not None:
                 self.backward.prepare(self.make)
         self.given = []
@@ -92,6 +93,10 @@ class Entry(Runner):
         for thing, facts, before in tracer.watched.values():
             if facts(thing) != before:
                 tracer.refuse(f"it changes its {type(thing).__name__}", permanent=False)
+        for tensor, edge in tracer.histories.values():
+            both_leaves = type(edge) is type(tensor._edge) is AccumulateGrad  # frozen, and used again
+            if tensor._edge is not edge and not both_leaves:
+                tracer.refuse("it gives a tensor from outside another history")
         for option in tracer.options.values():
             if option.read() != option.tensor._data:
                 tracer.refuse("it changes an optimizer's options, as a scheduler's step() does")
@@ -107,6 +112,7 @@ class Entry(Runner):
         allowed = {id(part) for part in parts}
         allowed |= {id(look.leaf._grad) for look in tracer.grads.values()}
         allowed |= {id(tensor) for _, tensor in tracer.effects}
+        allowed |= {id(tensor) for tensor in tracer.kept}
         for part in list(parts):
             if isinstance(part, Tensor):
                 allowed.add(id(part._base))
@@ -120,17 +126,20 @@ class Entry(Runner):
         """Decides for every result, gradient and write where it comes from."""
         self.graph = graph = tracer.graph
         self.outputs: list[Value] = []
-        self.finders: list[Find] = []
         self.puts: list[tuple[Callable, int]] = []
         if overlapping([tensor._data for _, tensor in graph.outside], tracer.written):
             tracer.refuse("it writes memory that several of its tensors share")
             return
         self.settle_grads(tracer)
-        live = [part for part in parts if isinstance(part, Tensor) and is_live(part)] if self.grad else []
-        if tracer.reason is None and live:
-            self.backward = Backward.record(tracer, live, self.given)
-        for part in parts:
-            self.finders.append(self.finder(tracer, part, live))
+        results = Results(tracer, self.given, parts)
+        for tensor in (*results.own.values(), *self.given, *(tensor for _, tensor in tracer.effects)):
+            if isinstance(tensor, Tensor):
+                tracer.value(tensor)  # views that are taken again belong to the forward
+        if tracer.reason is None and results.live:
+            self.backward = Backward.record(tracer, results.live, self.given)
+        if tracer.reason is not None:
+            return
+        self.finders = results.finders(self.output, self.place_of, self.live_result(tracer))
         for put, tensor in tracer.effects:
             self.puts.append((put, self.output(tracer.value(tensor))))
         self.settle_arguments(tracer)
@@ -138,11 +147,23 @@ class Entry(Runner):
         graph.writes = [(owner, tracer.known[key][0]) for key, owner in tracer.written.items()]
         self.bind_gradients(tracer)
         whole = object()
-        self.single = self.finders[0] if len(parts) == 1 and self.build([whole]) is whole else None
+        single = len(self.finders) == 1 and self.build([whole]) is whole
+        self.single = self.finders[0][1] if single else None
         graph.outputs = self.outputs
         if self.backward is not None:
-            self.graph = self.backward.split(graph, len(self.outputs))
+            written = {position for position, _ in self.written_arguments}
+            inputs = [k for k, position in enumerate(self.unique) if position in written]
+            self.graph = self.backward.split(graph, inputs)
         hoist_draws(self.graph)
+
+    def live_result(self, tracer: Tracer) -> Callable[[Tensor], int]:
+        """Makes a tensor with a history an output, and says which of the live results it is."""
+
+        def number_of_result(tensor: Tensor) -> int:
+            assert self.backward is not None
+            return self.backward.take(tensor, self.output(tracer.value(tensor)))
+
+        return number_of_result
 
     def output(self, value: Value) -> int:
         """The number of a program's output; one value may be several outputs, each with memory of its own."""
@@ -173,50 +194,6 @@ class Entry(Runner):
             if tensor is leaf:
                 return lambda tensors: tensors[position]
         return lambda tensors: leaf
-
-    def finder(self, tracer: Tracer, part: Any, live: list[Tensor]) -> Find:
-        """How to find a part of the result after a run."""
-        if isinstance(part, Pending):
-            number = self.output(part.symbol)
-            return lambda found: number_of(found[1][number])
-        for position, tensor in enumerate(self.given):
-            if tensor is part:
-                return lambda found: found[0][position]
-        for look in tracer.grads.values():
-            if look.leaf._grad is part:
-                leaf = self.place_of(look.leaf)
-                return lambda found: leaf(found[0])._grad
-        if id(part) in tracer.tensors:
-            return lambda found: part
-        if any(part is tensor for tensor in live):
-            assert self.backward is not None
-            position = self.backward.position(part)
-            self.backward.numbers[position] = self.output(tracer.value(part))
-            return lambda found: found[2][position]
-        owner = tracer.owner(part)
-        if id(owner._data) in tracer.existing:
-            return self.view_finder(owner, part)
-        number = self.output(tracer.value(part))
-        node = spent_node(part)
-        if part._inference:
-            return lambda found: inference_tensor(found[1][number])
-        if node is None:
-            return lambda found: wrap(found[1][number])
-        return lambda found: wrap(found[1][number], node)
-
-    def view_finder(self, owner: Tensor, part: Tensor) -> Find:
-        """A view of an argument or of a tensor that was there before is a view again."""
-        find = self.place_of(owner)
-        where = geometry(part, owner)
-
-        def seen(found: tuple) -> Tensor:
-            before = mode.turn(False)
-            try:
-                return find(found[0]).detach().window(**where)
-            finally:
-                mode.turn(before)
-
-        return seen
 
     def settle_own_gradients(self, tracer: Tracer) -> None:
         """Gradients that nothing reads before, of leaves that are the same at every call, can be set in place."""
@@ -315,37 +292,6 @@ def left_behind(pending: Pending | None) -> None:
         elif isinstance(holder, dict):
             for name in [name for name, part in holder.items() if part is pending]:
                 holder[name] = pending.value
-
-
-def inference_tensor(array: np.ndarray) -> Tensor:
-    tensor = wrap(array)
-    mark_inference(tensor)
-    return tensor
-
-
-# Graphs of results -----------------------------------------------------------------------------------------
-
-
-def saved_by(node: Node) -> list:
-    saved = node.saved
-    return [] if saved is FREED else [value for value in saved or () if isinstance(value, Tensor)]
-
-
-def is_live(tensor: Tensor) -> bool:
-    """Whether backward() could start from a result: it has a history of which nothing was freed."""
-    if tensor._edge is None or type(tensor._edge) is AccumulateGrad:
-        return False
-    return all(node.saved is not FREED for node in graph_behind([tensor]))
-
-
-def spent_node(tensor: Any) -> Node | None:
-    """A node like that of a result whose graph backward() has freed: it prints alike and cannot be walked."""
-    if tensor._edge is None or type(tensor._edge) is AccumulateGrad:
-        return None
-    node, _ = split_edge(tensor._edge)
-    spent = make_node(type(node), (), FREED, node.plan, tensor._data.shape, tensor._data.dtype)
-    spent.place = node.place
-    return spent
 
 
 def hoist_draws(graph: Graph) -> None:

@@ -211,10 +211,12 @@ class Names:
     def __enter__(self) -> Names:
         self.dice = other_generators()
         self.before = sys.getprofile()
+        self.tracer.hook = self.notice
         sys.setprofile(self.notice)
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.tracer.hook = None
         sys.setprofile(self.before)
 
     def notice(self, frame: FrameType, event: str, argument: Any) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from cleargrad.codegen.expr import Expr, Var
 
@@ -23,6 +23,7 @@ HEAVY = {
 }  # fmt: skip
 MEDIUM = {"div", "sqrt", "rsqrt", "reciprocal", "fmod", "remainder", "floor_divide", "trunc_divide"}
 CHEAP = 4  # at most this much work is repeated rather than stored
+KEPT = 20_000  # views whose strides are remembered
 
 
 _kinds: dict[np.dtype, str] = {}
@@ -60,12 +61,15 @@ class Buffer:
 class Load:
     """An element of a buffer. `index` are formulas whose values, times a stride, are added to the place."""
 
-    __slots__ = ("buffer", "dtype", "index", "offset", "shape", "strides", "weight")
+    __slots__ = ("buffer", "dtype", "index", "loads", "offset", "shape", "strides", "weight")
 
     def __init__(self, buffer: Buffer, shape: tuple, strides: tuple, offset: int, index: tuple):
         self.buffer, self.shape, self.strides, self.offset, self.index = buffer, shape, strides, offset, index
         self.dtype = buffer.dtype
-        self.weight = sum(place.weight for place, _, _ in index)
+        self.weight = sum([place.weight for place, _, _ in index]) if index else 0
+        self.loads: tuple[Load, ...] = (self,)  # every load in a formula, once
+        if index:
+            self.loads = tuple(dict.fromkeys([self, *(x for place, _, _ in index for x in place.loads)]))
 
     def __repr__(self) -> str:
         places = "".join(f"+{place}*{stride}" for place, stride, _ in self.index)
@@ -75,11 +79,12 @@ class Load:
 class Map:
     """A scalar expression of formulas and numbers, computed in `working` and rounded to `dtype`."""
 
-    __slots__ = ("dtype", "operands", "shape", "tree", "weight", "working")
+    __slots__ = ("dtype", "loads", "operands", "shape", "tree", "weight", "working")
 
     def __init__(self, tree: Expr, operands: tuple, working: np.dtype, dtype: np.dtype, shape: tuple):
         self.tree, self.operands, self.working, self.dtype, self.shape = tree, operands, working, dtype, shape
-        self.weight = work_of(tree) + sum(x.weight for x in operands if not isinstance(x, Number))
+        self.weight = work_of(tree) + sum([x.weight for x in operands])
+        self.loads: tuple[Load, ...] = tuple(dict.fromkeys([load for x in operands for load in x.loads]))
 
     def __repr__(self) -> str:
         return f"{self.tree.primitive}({', '.join(map(str, self.operands))})"
@@ -91,6 +96,13 @@ class Number:
 
     value: float | int | bool
     dtype: np.dtype
+    weight: ClassVar[int] = 0
+    loads: ClassVar[tuple] = ()
+
+    @cached_property
+    def key(self) -> tuple:
+        """What makes two numbers the same: zeros differ by their sign."""
+        return self.dtype, type(self.value), repr(self.value)
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -99,6 +111,7 @@ class Number:
 Lazy = Any  # Load | Map | Number
 
 
+@lru_cache(maxsize=8192)
 def work_of(tree: Expr) -> int:
     """About how many simple instructions an expression takes."""
     if isinstance(tree, Var) or not isinstance(tree, Expr):
@@ -120,45 +133,49 @@ class Formulas:
 
     def __init__(self) -> None:
         self.made: dict[tuple, Any] = {}
-        self.views: dict[tuple, Any] = {}
+        self.seen: dict[Any, dict] = {}  # by what was done, what became of formulas
 
     def load(self, buffer: Buffer, shape=None, strides=None, offset: int = 0, index: tuple = ()) -> Load:
         shape = buffer.shape if shape is None else shape
         strides = buffer.strides if strides is None else strides
-        strides = tuple(0 if extent == 1 else stride for extent, stride in zip(shape, strides, strict=True))
-        key = (id(buffer), shape, strides, offset, tuple((id(place), *rest) for place, *rest in index))
-        if key not in self.made:
-            self.made[key] = Load(buffer, shape, strides, offset, index)
-        return self.made[key]
+        if 1 in shape:
+            strides = tuple([0 if extent == 1 else stride for extent, stride in zip(shape, strides)])
+        places = tuple([(id(place), *rest) for place, *rest in index]) if index else ()
+        key = (id(buffer), shape, strides, offset, places)
+        found = self.made.get(key)
+        if found is None:
+            found = self.made[key] = Load(buffer, shape, strides, offset, index)
+        return found
 
     def map(self, tree: Expr, operands: tuple, working: np.dtype, dtype: np.dtype, shape: tuple) -> Map:
-        key = (
-            id(tree),
-            tuple(x if isinstance(x, Number) else id(x) for x in operands),
-            working,
-            dtype,
-            shape,
-        )
-        if key not in self.made:
-            self.made[key] = Map(tree, operands, working, dtype, shape)
-        return self.made[key]
+        names = tuple([x.key if type(x) is Number else id(x) for x in operands])
+        key = (id(tree), names, working, dtype, shape)
+        found = self.made.get(key)
+        if found is None:
+            found = self.made[key] = Map(tree, operands, working, dtype, shape)
+        return found
 
     def each(
         self, change: Callable[[Load], Load | None], lazy: Lazy, shape: tuple, done: dict
     ) -> Lazy | None:
         """The formula with every load changed; None if one of them cannot be."""
-        if isinstance(lazy, Number):
+        if type(lazy) is Number:
             return lazy
         if id(lazy) in done:
             return done[id(lazy)]
-        if isinstance(lazy, Load):
+        if type(lazy) is not Map:
             new: Lazy | None = change(lazy)
         else:
-            operands = [self.each(change, x, shape, done) for x in lazy.operands]
-            whole = all(x is not None for x in operands)
-            new = self.map(lazy.tree, tuple(operands), lazy.working, lazy.dtype, shape) if whole else None
+            operands = tuple([self.each(change, x, shape, done) for x in lazy.operands])
+            new = None
+            if None not in operands:
+                new = self.map(lazy.tree, operands, lazy.working, lazy.dtype, shape)
         done[id(lazy)] = new
         return new
+
+    def done(self, key: Any) -> dict:
+        """What has become of formulas by the same change so far; nothing for changes that have no key."""
+        return {} if key is None else self.seen.setdefault(key, {})
 
     def expand(self, lazy: Lazy, shape: tuple[int, ...]) -> Lazy:
         """Broadcast to a shape."""
@@ -170,26 +187,31 @@ class Formulas:
             index = tuple((self.expand(place, shape), *rest) for place, *rest in load.index)
             return self.load(load.buffer, shape, strides, load.offset, index)
 
-        return self.each(change, lazy, shape, {})
+        return self.each(change, lazy, shape, self.done(("expand", shape)))
 
-    def view(self, lazy: Lazy, run: Callable[[np.ndarray], np.ndarray], shape: tuple) -> Lazy | None:
-        """Seen through an op that returns a NumPy view; None where memory would have to move."""
+    def view(
+        self, lazy: Lazy, run: Callable[[np.ndarray], np.ndarray], shape: tuple, key: Any = None
+    ) -> Lazy | None:
+        """Seen through an op that returns a NumPy view; None where memory would have to move.
+
+        What has a key is looked at once: views of equal keys do the same to arrays of the same layout.
+        """
 
         def change(load: Load) -> Load | None:
-            seen = strides_through(run, load.shape, load.strides)
+            seen = strides_through(run, load.shape, load.strides, key)
             if seen is None:
                 return None
-            places = [(self.view(place, run, shape), *rest) for place, *rest in load.index]
+            places = [(self.view(place, run, shape, key), *rest) for place, *rest in load.index]
             if any(place is None for place, *_ in places):
                 return None
             return self.load(load.buffer, shape, seen[0], load.offset + seen[1], tuple(places))
 
-        return self.each(change, lazy, shape, {})
+        return self.each(change, lazy, shape, self.done(key))
 
     def reshape(self, lazy: Lazy, shape: tuple[int, ...]) -> Lazy | None:
         if isinstance(lazy, Number) or lazy.shape == shape:
             return lazy
-        return self.view(lazy, lambda array: array.reshape(shape), shape)
+        return self.view(lazy, lambda array: array.reshape(shape), shape, ("reshape", shape))
 
     def at(self, lazy: Lazy, dim: int, place: Lazy, shape: tuple[int, ...], count: int) -> Lazy:
         """Read along one dimension, in whose stead `count` others stand, at places given in the new shape."""
@@ -205,8 +227,24 @@ class Formulas:
         return self.each(change, lazy, shape, {})
 
 
-def strides_through(run: Callable, shape: tuple, strides: tuple) -> tuple[tuple[int, ...], int] | None:
+_strides: dict[tuple, tuple[tuple[int, ...], int] | None] = {}
+
+
+def strides_through(
+    run: Callable, shape: tuple, strides: tuple, key: Any = None
+) -> tuple[tuple[int, ...], int] | None:
     """Strides and offset, in elements, of a view of an array with these; None if NumPy would copy."""
+    if key is None:
+        return looked_through(run, shape, strides)
+    whole = (key, shape, strides)
+    if whole not in _strides:
+        if len(_strides) >= KEPT:
+            _strides.clear()
+        _strides[whole] = looked_through(run, shape, strides)
+    return _strides[whole]
+
+
+def looked_through(run: Callable, shape: tuple, strides: tuple) -> tuple[tuple[int, ...], int] | None:
     reach = 1 + sum(
         (extent - 1) * stride for extent, stride in zip(shape, strides) if extent > 1 and stride > 0
     )
@@ -214,7 +252,7 @@ def strides_through(run: Callable, shape: tuple, strides: tuple) -> tuple[tuple[
     memory = np.empty(
         reach - lowest, np.int8
     )  # one byte an element: strides in bytes are strides in elements
-    array = as_strided(memory[-lowest:], shape, strides)
+    array = np.ndarray(shape, np.int8, memory, -lowest, strides)
     seen = run(array)
     if 0 in seen.shape:
         return contiguous(seen.shape), 0

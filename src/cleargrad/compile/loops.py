@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
@@ -120,19 +120,24 @@ def structure(nest: Nest) -> Arguments:
         operands = ",".join(visit(x) for x in lazy.operands)
         names[id(lazy)] = f"M{len(names)}"
         tokens.append(
-            f"{names[id(lazy)]}={lazy.tree!r}({operands}){kind_of(lazy.working)}>{kind_of(lazy.dtype)}"
+            f"{names[id(lazy)]}={text_of(lazy.tree)}({operands}){kind_of(lazy.working)}>{kind_of(lazy.dtype)}"
         )
         return names[id(lazy)]
 
     for member in nest.members:
         formula = visit(member.formula)
         rule = member.reduce
-        text = f"{rule.combine!r},{rule.start},{kind_of(rule.working)}" if rule is not None else "store"
+        text = f"{text_of(rule.combine)},{rule.start},{kind_of(rule.working)}" if rule is not None else "store"
         place = load_name(member.place) if member.kept else kind_of(member.place.dtype)
         tokens.append(f"{text}:{formula}->{place}:{is_row(nest, member.place)}")
     if any(load.index for load in loads):
         words.append(("error", None))
     return Arguments(words, slots, "|".join(tokens), loads)
+
+
+@lru_cache(maxsize=8192)
+def text_of(tree: Expr) -> str:
+    return repr(tree)
 
 
 def spills_fit(nest: Nest) -> bool:
@@ -142,6 +147,11 @@ def spills_fit(nest: Nest) -> bool:
 def is_row(nest: Nest, load: Load) -> bool:
     """Whether a place is the same for all columns of a row."""
     return not any(load.strides[len(nest.rows) :]) and not load.index
+
+
+def kernel_of(nest: Nest, arguments: Arguments) -> Kernel:
+    """The kernel of a nest, written when it is needed."""
+    return Kernel.later(f"nest {arguments.key}", lambda: Emitter(nest, arguments).kernel())
 
 
 class Emitter:

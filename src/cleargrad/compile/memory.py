@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from cleargrad.compile.fuse import Nest, loads_of
 from cleargrad.compile.lazy import Buffer, Load
 from cleargrad.compile.statements import Plan, plain
@@ -50,19 +52,21 @@ def lifetimes(entries: list[Any]) -> dict[Buffer, tuple[int, int]]:
 def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tuple[dict[Buffer, int], int]:
     """Offsets of buffers in one block, and its size; largest first, each at the lowest place that is free."""
     apart = set(apart)
-    chosen: list[tuple[int, int, int, int]] = []  # first, last, offset, end
+    bytes_of = {buffer: buffer.size * buffer.dtype.itemsize for buffer in spans if buffer not in apart}
+    begins, ends, lows, highs = chosen = np.zeros((4, len(bytes_of)), np.int64)
     offsets: dict[Buffer, int] = {}
     total = 0
-    for buffer in sorted(spans.keys() - apart, key=lambda b: (-b.size * b.dtype.itemsize, b.number)):
+    for count, buffer in enumerate(sorted(bytes_of, key=lambda b: (-bytes_of[b], b.number))):
         first, last = spans[buffer]
-        size = -(-max(buffer.size * buffer.dtype.itemsize, 1) // ALIGN) * ALIGN
+        size = -(-max(bytes_of[buffer], 1) // ALIGN) * ALIGN
         offset = 0
-        meeting = sorted((low, high) for begin, end, low, high in chosen if begin <= last and first <= end)
-        for low, high in meeting:
-            if offset + size <= low:
-                break
-            offset = max(offset, high)
-        chosen.append((first, last, offset, offset + size))
+        meeting = np.flatnonzero((begins[:count] <= last) & (ends[:count] >= first))
+        if len(meeting):
+            meeting = meeting[np.argsort(lows[meeting])]
+            gaps = np.maximum.accumulate(np.append(0, highs[meeting]))  # where there may be room, and up to where
+            room = np.append(lows[meeting], gaps[-1] + size) - gaps
+            offset = int(gaps[np.argmax(room >= size)])
+        chosen[:, count] = first, last, offset, offset + size
         offsets[buffer] = offset
         total = max(total, offset + size)
     return offsets, total

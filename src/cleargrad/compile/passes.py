@@ -32,6 +32,15 @@ def prepared(graph: Graph) -> Graph:
     return graph
 
 
+def renamed(call: Call, stands_for: dict[int, Value]) -> Call:
+    """The call on the values that stand for its operands."""
+    for x in call.operands:
+        if isinstance(x, Value) and x.index in stands_for:
+            operands = [stands_for.get(x.index, x) if isinstance(x, Value) else x for x in call.operands]
+            return Call(call.op, tuple(operands), call.attrs, call.results)
+    return call
+
+
 def join_equals(graph: Graph) -> Graph:
     """Calls of the same op on the same values are one call; equal constants are one constant."""
     first: dict[Any, tuple[Value, ...]] = {}
@@ -45,21 +54,21 @@ def join_equals(graph: Graph) -> Graph:
             first[key] = (value,)
             constants.append((value, array))
 
-    def now(x: Any) -> Any:
-        return stands_for.get(x.index, x) if isinstance(x, Value) else x
+    def now(x: Value) -> Value:
+        return stands_for.get(x.index, x)
 
     calls = []
     for call in graph.calls:
-        operands = tuple(now(x) for x in call.operands)
-        names = tuple(x.index if isinstance(x, Value) else ("number", type(x), repr(x)) for x in operands)
-        specs = tuple(result.spec for result in call.results)
-        key = (call.op.name, names, repr(sorted(call.attrs.items())), repr(specs))
-        if call.op.name not in DRAWS and key in first:
+        call = renamed(call, stands_for)
+        names = [x.index if isinstance(x, Value) else ("number", type(x), repr(x)) for x in call.operands]
+        specs = [result.spec for result in call.results]
+        key = (call.op.name, *names, repr(sorted(call.attrs.items())) if call.attrs else "", *specs)
+        if key in first and call.op.name not in DRAWS:
             for result, known in zip(call.results, first[key], strict=True):
                 stands_for[result.index] = known
             continue
         first[key] = call.results
-        calls.append(Call(call.op, operands, call.attrs, call.results))
+        calls.append(call)
     outputs = [now(value) for value in graph.outputs]
     writes = [(tensor, now(value)) for tensor, value in graph.writes]
     return replace(graph, calls=calls, constants=constants, outputs=outputs, writes=writes)
@@ -69,16 +78,16 @@ def forget_copies(graph: Graph) -> Graph:
     """A copy is the value itself: nothing is written in a graph, and outputs get memory of their own anyway."""
     stands_for: dict[int, Value] = {}
 
-    def now(x: Any) -> Any:
-        return stands_for.get(x.index, x) if isinstance(x, Value) else x
+    def now(x: Value) -> Value:
+        return stands_for.get(x.index, x)
 
     calls = []
     for call in graph.calls:
-        operands = tuple(now(x) for x in call.operands)
+        call = renamed(call, stands_for)
         if call.op.name == "clone":
-            stands_for[call.results[0].index] = operands[0]
+            stands_for[call.results[0].index] = call.operands[0]
         else:
-            calls.append(Call(call.op, operands, call.attrs, call.results))
+            calls.append(call)
     outputs = [now(value) for value in graph.outputs]
     writes = [(tensor, now(value)) for tensor, value in graph.writes]
     return replace(graph, calls=calls, outputs=outputs, writes=writes)

@@ -24,7 +24,7 @@ from cleargrad.compile import memory, scatter
 from cleargrad.compile.fuse import Fuser, Nest
 from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Load, Number, kind_of
-from cleargrad.compile.loops import MEMORY, Emitter, structure, units
+from cleargrad.compile.loops import MEMORY, kernel_of, structure, units
 from cleargrad.compile.order import ordered
 from cleargrad.compile.passes import prepared
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
@@ -141,7 +141,7 @@ class Program:
             arguments = structure(entry)
             kernel = kernels.get(arguments.key)
             if kernel is None:
-                kernel = kernels[arguments.key] = Emitter(entry, arguments).kernel()
+                kernel = kernels[arguments.key] = kernel_of(entry, arguments)
             alone = count == 1 or prod(entry.space) * entry.work < SMALL
             return [Launch(kernel, arguments.words, count, alone, reads, writes)]
         if isinstance(entry, AddRows):
@@ -301,6 +301,11 @@ class Program:
                 for (begin, count), threads in zip(self.segments, self.threads, strict=True)
             ]
 
+    def forget_making(self, graph: Graph) -> None:
+        """Gives up what was needed to make it: many small objects, which Python would look through for ever."""
+        graph.calls = []
+        self.entries, self.plan.statements, self.products = [], [], {}
+
     def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
         """Inputs from a number on are these arrays at every run."""
         for number, array in enumerate(arrays, first):
@@ -423,20 +428,20 @@ class Touched:
         self.forget()
 
     def forget(self) -> None:
-        self.read: list[tuple] = []
-        self.written: list[tuple] = []
+        self.read: dict[Any, list[tuple]] = {}  # by what memory is a part of
+        self.written: dict[Any, list[tuple]] = {}
 
     def conflicts(self, reads: list[Buffer], writes: list[Buffer]) -> bool:
         """Whether a kernel must wait for those before it; if so, they count as finished."""
         read, written = (
             [self.range_of(buffer) for buffer in dict.fromkeys(some)] for some in (reads, writes)
         )
-        waits = any(meets(a, b) for a in self.written for b in (*read, *written))
-        waits = waits or any(meets(a, b) for a in self.read for b in written)
+        waits = met(self.written, (*read, *written)) or met(self.read, written)
         if waits:
             self.forget()
-        self.read += read
-        self.written += written
+        for table, places in ((self.read, read), (self.written, written)):
+            for place in places:
+                table.setdefault(place[0], []).append(place)
         return waits
 
 
@@ -460,5 +465,10 @@ def address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def meets(one: tuple, other: tuple) -> bool:
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
+def met(known: dict[Any, list[tuple]], places: Sequence[tuple]) -> bool:
+    """Whether one of these places has a part in common with what is known."""
+    for whole, start, end in places:
+        for _, first, last in known.get(whole, ()):
+            if first < end and start < last:
+                return True
+    return False

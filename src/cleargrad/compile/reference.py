@@ -19,6 +19,9 @@ class Reading:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
+    def forget_making(self, graph: Graph) -> None:
+        """The graph is what is run."""
+
     def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
         """Inputs from a number on are these arrays at every run."""
 

@@ -62,10 +62,9 @@ def programs_of(entry: Entry, function: Callable) -> Iterator[tuple[str, Any, Na
     outputs = {number: f"{name}.grad" for name, number in gradients(entry, known)}
     names = named(entry.program, known, [*arguments, *option_names(entry)], outputs)
     yield f" for arguments {shapes}" if shapes else "", entry.program, names
-    half = entry.backward
-    if half is not None and half.program is not None:
-        live = len(half.live)
-        inputs = [*numbered("gradient", live), *numbered("saved", len(half.second.inputs) - live)]
+    for half in entry.backward.halves if entry.backward is not None else ():
+        live = len(half.shapes)
+        inputs = [*numbered("gradient", live), *numbered("saved", len(half.graph.inputs) - live)]
         yield ", backward", half.program, named(half.program, known, inputs, {})
 
 

@@ -56,7 +56,7 @@ class Runner:
     sets: list[tuple[Find, int]]
     own_sets: list[list]  # leaves that are the same at every call, outputs, and the gradients set last
     puts: list[tuple[Callable, int]]
-    finders: list[Find]
+    finders: list[tuple[int, Find]]  # parts of the result, in the order in which they can be found
     build: Callable
     doubles: list[int] | None
 
@@ -194,10 +194,13 @@ class Runner:
             find(tensors)._grad = wrap(outputs[number])
         for put, number in self.puts:
             put(wrap(outputs[number]))
-        found = (tensors, outputs, results)
         if self.single is not None:
-            return self.single(found)
-        return self.build([find(found) for find in self.finders])
+            return self.single((tensors, outputs, results))
+        parts: list[Any] = [None] * len(self.finders)
+        found = (tensors, outputs, results, parts)
+        for position, find in self.finders:
+            parts[position] = find(found)
+        return self.build(parts)
 
 
 def holders() -> tuple[int, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -17,7 +18,9 @@ import numpy as np
 
 from cleargrad.codegen.expr import Expr, identity, trace
 from cleargrad.codegen.llvm_reading import readable
+from cleargrad.compile.attention import ATTENTION, written_at
 from cleargrad.compile.images import IMAGES, Native
+from cleargrad.compile.joining import described, homes, join_sums
 from cleargrad.compile.lazy import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous, kind_of
 from cleargrad.core.dtype import NARROW
 from cleargrad.ops.conversion import contiguous_format
@@ -139,14 +142,13 @@ class Plan:
     def sharing(self, tensor: Any) -> list[Buffer]:
         """The outside buffers that lie in a tensor's memory."""
         low, high = np.lib.array_utils.byte_bounds(tensor._data)
-        return [buffer for buffer, (first, last) in self.bounds().items() if first < high and low < last]
-
-    def bounds(self) -> dict[Buffer, tuple[int, int]]:
         if len(self._bounds) != len(self.outside):
-            self._bounds = {b: np.lib.array_utils.byte_bounds(t._data) for b, t in self.outside}
-        return self._bounds
+            bounds = [np.lib.array_utils.byte_bounds(t._data) for _, t in self.outside]
+            self._bounds = np.array(bounds, np.uint64).reshape(-1, 2)
+        found = np.flatnonzero((self._bounds[:, 0] < high) & (self._bounds[:, 1] > low))
+        return [self.outside[number][0] for number in found.tolist()]
 
-    _bounds: dict[Buffer, tuple[int, int]] = field(default_factory=dict)
+    _bounds: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.uint64))
 
 
 class Builder:
@@ -167,6 +169,8 @@ class Builder:
         self.arrays = self.needed_as_arrays()
         self.uses = Counter(x.index for call in graph.calls for x in call.operands if isinstance(x, Value))
         self.asked = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
+        self.homes = homes(graph, self.asked)
+        self.rooms: dict[int, Load] = {}  # of what is joined from parts, by the index of a value
 
     def needed_as_arrays(self) -> set[int]:
         """The values that kernels read by strides, themselves or through views: they are stored at once."""
@@ -182,6 +186,7 @@ class Builder:
         self.read_sources()
         for call in self.graph.calls:
             self.read(call)
+        self.plan.statements = join_sums(self.plan.statements, self.formulas)
         taken: set[Buffer] = set()
         self.plan.outputs = [self.stored(value, taken) for value in self.graph.outputs]
         self.plan.writes = [(tensor, self.stored(value, taken)) for tensor, value in self.graph.writes]
@@ -226,8 +231,8 @@ class Builder:
 
     def read(self, call: Call) -> None:
         lower = call.op.lower
-        kinds = {kind_of(x.spec.dtype.numpy) for x in (*call.operands, *call.results) if isinstance(x, Value)}
-        if not kinds <= KINDS:
+        values = [x for x in (*call.operands, *call.results) if isinstance(x, Value)]
+        if not all(kind_of(x.spec.dtype.numpy) in KINDS for x in values):
             self.host(call)
         elif isinstance(lower, Expr):
             self.elementwise(call)
@@ -306,17 +311,17 @@ class Builder:
                 seen = call.op.run(array, **call.attrs)
                 return seen[number] if several or isinstance(seen, (list, tuple)) else seen
 
-            self.see(result, value, run)
+            self.see(result, value, run, view_key(call, number))
 
-    def see(self, result: Value, value: Value, run: Callable) -> None:
+    def see(self, result: Value, value: Value, run: Callable, key: Any = None) -> None:
         """A value is another one, seen through a view."""
         form = self.forms[value.index]
         if isinstance(form, Number):
             self.forms[result.index] = form
             return
-        seen = self.formulas.view(form, run, result.spec.shape)
+        seen = self.formulas.view(form, run, result.spec.shape, key)
         if seen is None:
-            seen = self.formulas.view(self.store(value, fresh=True), run, result.spec.shape)
+            seen = self.formulas.view(self.store(value, fresh=True), run, result.spec.shape, key)
         assert seen is not None, (result, value)
         self.forms[result.index] = seen
 
@@ -334,13 +339,27 @@ class Builder:
         form = self.forms[value.index]
         if isinstance(form, Load) and not form.index and not (fresh and not plain(form)):
             return form
-        buffer = self.buffer(value.spec.shape, value.spec.dtype.numpy, "inside")
-        place = self.formulas.load(buffer)
+        place = self.own_room(value) if fresh or isinstance(form, Load) else self.room(value)
         if isinstance(form, Number):
-            form = self.formulas.map(IDENTITY, (form,), working_of(buffer.dtype), buffer.dtype, buffer.shape)
+            form = self.formulas.map(IDENTITY, (form,), working_of(place.dtype), place.dtype, place.shape)
         self.plan.statements.append(Store(place, form))
         self.forms[value.index] = place
         return place
+
+    def own_room(self, value: Value) -> Load:
+        return self.formulas.load(self.buffer(value.spec.shape, value.spec.dtype.numpy, "inside"))
+
+    def room(self, value: Value) -> Load:
+        """Where a value is to lie: in what it will be joined into, or in a buffer of its own."""
+        if value.index not in self.rooms:
+            home = self.homes.get(value.index)
+            if home is None:
+                self.rooms[value.index] = self.own_room(value)
+            else:
+                whole, shape = self.room(home.whole), value.spec.shape
+                place = self.formulas.load(whole.buffer, shape, contiguous(shape), whole.offset + home.offset)
+                self.rooms[value.index] = place
+        return self.rooms[value.index]
 
     def arrayed(self, value: Value) -> Lazy:
         """An operand of a kernel that reads arrays: memory by strides."""
@@ -407,7 +426,7 @@ class Builder:
         )
 
     def transposed(self, load: Load) -> Load:
-        seen = self.formulas.view(load, lambda array: array.T, load.shape[::-1])
+        seen = self.formulas.view(load, lambda array: array.T, load.shape[::-1], ("turn",))
         assert isinstance(seen, Load)
         return seen
 
@@ -512,16 +531,17 @@ class Builder:
             self.host(call)
             return
         dim = call.attrs["dim"] % len(shape)
-        buffer = self.buffer(shape, dtype, "inside")
-        first = 0
+        whole = self.room(result)
+        offset = whole.offset
         for value in call.operands:
             part = value.spec.shape
-            place = self.formulas.load(buffer, part, buffer.strides, first * buffer.strides[dim])
-            first += part[dim]
-            if 0 in part:
-                continue
-            self.plan.statements.append(Store(place, self.element(value, part)))
-        self.forms[result.index] = self.formulas.load(buffer)
+            place = self.formulas.load(whole.buffer, part, whole.strides, offset)
+            offset += part[dim] * whole.strides[dim]
+            form = self.forms[value.index]
+            there = isinstance(form, Load) and described(form) == described(place)
+            if 0 not in part and not there and not written_at(self, value, place):
+                self.plan.statements.append(Store(place, self.element(value, part)))
+        self.forms[result.index] = whole
 
     def window(self, call: Call) -> None:
         """as_strided: a view by memory, which is the recorded layout's."""
@@ -587,9 +607,24 @@ def plain(load: Load) -> bool:
     return whole and regular(load.strides, buffer.shape)
 
 
+def view_key(call: Call, number: int) -> Any:
+    """What a view does, as something that can be compared; None where it cannot."""
+    key = (call.op.name, number, *call.attrs.items())
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
 def dummy(value: Value) -> np.ndarray:
     """An array of the value's shape and dtype without memory."""
-    return np.broadcast_to(np.zeros((), value.spec.dtype.numpy), value.spec.shape)
+    return blank(value.spec.shape, value.spec.dtype.numpy)
+
+
+@lru_cache(maxsize=4096)
+def blank(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 FUSED = {
@@ -613,4 +648,5 @@ NATIVE: dict[str, Callable[[Builder, Call], None]] = {
     "view_dtype": Builder.host,
     "as_strided_scatter": Builder.write_window,
     **IMAGES,
+    **ATTENTION,
 }

@@ -56,8 +56,9 @@ Builder = Callable[[list], Any]  # from the parts of a result to the result
 def taken_apart(value: Any, parts: list, is_part: Callable[[Any], bool]) -> Builder:
     """How to put a result together again; the parts that differ from call to call go to the list."""
     if is_part(value):
-        position = len(parts)
-        parts.append(value)
+        position = next((number for number, part in enumerate(parts) if part is value), len(parts))
+        if position == len(parts):
+            parts.append(value)
         return lambda found: found[position]
     if isinstance(value, (tuple, list)):
         builders = [taken_apart(part, parts, is_part) for part in value]

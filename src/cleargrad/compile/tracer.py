@@ -14,15 +14,18 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from sys import setprofile
 from typing import Any
 
 import numpy as np
 
 from cleargrad.autograd.node import geometry
-from cleargrad.compile.facts import OptionCheck, optimizer_facts, scaler_facts
+from cleargrad.codegen.expr import Expr
+from cleargrad.compile.facts import OptionCheck, is_library, optimizer_facts, scaler_facts
+from cleargrad.compile.repeat import make_updates, record_updates
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
-from cleargrad.core.tensor import Tensor, cell_of, wrap
+from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
 from cleargrad.errors import line_of, user_frame
 from cleargrad.interop import number_of
 from cleargrad.nn.parameter import is_lazy
@@ -30,7 +33,7 @@ from cleargrad.ops import apply
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.comparison import where
 from cleargrad.ops.op import OPS, PARTS, Op
-from cleargrad.ops.record import Call, Recorder, Value
+from cleargrad.ops.record import Call, Recorder, Value, seen_anew
 
 
 @dataclass
@@ -72,6 +75,9 @@ class Tracer(Recorder):
         self.references: dict[int, weakref.ref] = {}
         self.weak_owners: dict[int, weakref.ref] = {}
         self.grads: dict[int, Look] = {}
+        self.began = tick()
+        self.histories: dict[int, tuple[Tensor, Any]] = {}  # tensors from before, and the edges they had
+        self.kept: list[Tensor] = []  # owners of memory of which only a detached part may be left
         self.options: dict[tuple, Option] = {}
         self.watched: dict[int, tuple[Any, Callable, Any]] = {}  # objects, what to ask of them, the answer
         self.checks: list[Callable[[], bool]] = []  # what is asked before every run
@@ -83,6 +89,7 @@ class Tracer(Recorder):
         self.foreign: set[int] = set()  # ids of arrays that are the user's own memory
         self.predicate: Tensor | None = None
         self.running = True
+        self.hook: Callable | None = None  # who is told of every Python call (compile/facts.py)
 
     # Stepping aside ----------------------------------------------------------------------------------------
 
@@ -108,22 +115,52 @@ class Tracer(Recorder):
     # Calls -------------------------------------------------------------------------------------------------
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        """Records and runs one op."""
+        return self.unwatched(self.record, op, operands, attrs)
+
+    def unwatched(self, action: Callable, *arguments: Any) -> Any:
+        """Does something in which no function of the user's is called, so that nobody need look on."""
+        hook, self.hook = self.hook, None
+        if hook is None:
+            return action(*arguments)
+        setprofile(None)
+        try:
+            return action(*arguments)
+        finally:
+            self.hook = hook
+            setprofile(hook)
+
+    def record(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         if not self.running:
             return super().call(op, operands, attrs)
         check_operands(op, operands)
         if op.lower is PARTS:
             return self.call_parts(op, operands, attrs)
-        op.spec(*operands, **attrs)
+        if not isinstance(op.lower, Expr):  # elementwise ops find the same errors themselves when they run
+            op.spec(*operands, **attrs)
         if self.reason is not None:
             return apply.call(op, operands, attrs)
-        values = tuple(self.value(x) if isinstance(x, Tensor) else x for x in operands)
-        arrays = op.run(*[x._data if isinstance(x, Tensor) else x for x in operands], **attrs)
+        values = tuple([self.value(x) if isinstance(x, Tensor) else x for x in operands])
+        arrays = self.run(op, operands, attrs)
+        if op.view:
+            arrays = seen_anew(arrays, operands[0]._data)
         outs = link(op, operands, attrs, arrays, mode.grad)
-        tensors = outs if isinstance(outs, tuple) else (outs,)
-        results = tuple(self.name(out) for out in tensors)
-        self.made += map(weakref.ref, tensors)
+        if type(outs) is tuple:
+            results = tuple(map(self.name, outs))
+            self.made += map(weakref.ref, outs)
+        else:
+            results = (self.name(outs),)
+            self.made.append(weakref.ref(outs))
         self.graph.calls.append(Call(op, values, attrs, results))
         return outs
+
+    @staticmethod
+    def run(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        try:
+            return op.run(*[x._data if isinstance(x, Tensor) else x for x in operands], **attrs)
+        except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
+            op.spec(*operands, **attrs)  # raises the error in our words, when it knows better than NumPy
+            raise
 
     # Names -------------------------------------------------------------------------------------------------
 
@@ -164,7 +201,10 @@ class Tracer(Recorder):
 
     def alias(self, tensor: Tensor, other: Tensor) -> None:
         self.value(tensor)
-        self.keep_owner(cell_of(other), self.owner(tensor))
+        owner = self.owner(tensor)
+        self.keep_owner(cell_of(other), owner)
+        if owner._data is not other._data:
+            self.kept.append(owner)
 
     def refer(self, tensor: Tensor) -> Value:
         """A tensor that no recorded call made: one that was there before, or one with fixed values."""
@@ -200,7 +240,12 @@ class Tracer(Recorder):
         self.foreign.add(id(array))
         self.alive.append(array)
 
+    def note_history(self, tensor: Tensor) -> None:
+        if id(tensor) in self.tensors or id(tensor._data) in self.arguments:
+            self.histories.setdefault(id(tensor), (tensor, tensor._edge))
+
     def write(self, target: Tensor, value: Tensor) -> Tensor:
+        self.note_history(target if target._base is None else target._base)
         if self.predicate is not None:
             condition, self.predicate = self.predicate, None
             before = mode.set(grad=False)
@@ -212,6 +257,25 @@ class Tracer(Recorder):
         return super().write(target, value)
 
     # Beyond tensors ----------------------------------------------------------------------------------------
+
+    def become(self, owner: Tensor, value: Value) -> None:
+        """Notes that a whole memory was given a new value."""
+        key = id(owner._data)
+        self.writes[key] = self.writes.get(key, 0) + 1
+        self.set(owner, value)
+        if key in self.referred:
+            self.written[key] = owner
+
+    def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
+        """A rule that treats elements by themselves is recorded once, and the step is made eagerly."""
+        usual = self.running and self.reason is None and self.predicate is None and not mode.grad
+        rules = (type(optimizer)._update, type(optimizer)._apply, type(optimizer)._count)
+        if not usual or not optimizer._by_element or not all(is_library(r.__code__.co_filename) for r in rules):
+            super().update(optimizer, group, options, items)
+            return
+        if not self.unwatched(record_updates, self, optimizer, options, items):
+            self.refuse("item")
+        self.unwatched(make_updates, optimizer, group, items)
 
     def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
         if id(leaf) in self.tensors and id(leaf) not in self.grads:  # others are the call's own
@@ -285,7 +349,12 @@ class Forget:
 
 def all_tensors() -> list[Tensor]:
     """All tensors there are, but for those that wait for their shape."""
-    return [t for t in gc.get_objects() if issubclass(type(t), Tensor) and not is_lazy(t)]
+    kinds = {Tensor}
+    found = [Tensor]
+    while found:
+        found = [kind for parent in found for kind in parent.__subclasses__() if kind not in kinds]
+        kinds.update(found)
+    return [thing for thing in gc.get_objects() if type(thing) in kinds and not is_lazy(thing)]
 
 
 # Numbers ---------------------------------------------------------------------------------------------------

@@ -48,12 +48,15 @@ class WatchedProgram(Program):
 
     def finish_records(self, words: list[int], records: list[list[int]], chosen: list[Kernel]) -> None:
         """Notes where the machine code comes from."""
-        modules = {kernel.module for kernel in chosen}
+        modules = {kernel.identity for kernel in chosen}
         self.known = len(modules & jit().linked.keys())
         compiled = jit().compiled
         super().finish_records(words, records, chosen)
         self.compiled = jit().compiled - compiled
         self.from_disk = len(modules) - self.known - self.compiled
+
+    def forget_making(self, graph: Graph) -> None:
+        """What it was made of is what is reported."""
 
     def run(self, inputs: Sequence[np.ndarray], places: Any = None) -> list[np.ndarray]:
         self.runs += 1

@@ -1,7 +1,9 @@
 """Scaled dot-product attention: softmax(q kᵀ · scale + mask) v.
 
-Without dropout it is one op, whose kernel (backend/cpu/attention.py) never holds all scores; with dropout, or
-when the mask wants a gradient, it is made of other ops. Read next: ops/multi_head_attention.py.
+Without dropout it is one op, whose kernels (codegen/attention.py, or backend/cpu/attention.py for small arrays and
+narrow floats) never hold all scores; with dropout, or when the mask wants a gradient, it is made of other ops.
+A recorder keeps it whole, as `flash_attention`, wherever the compiler has kernels. Read next:
+ops/multi_head_attention.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import face, fused, wide
+from cleargrad.ops.declare import face, fused, opaque, wide
 from cleargrad.ops.dropout import dropout_
 from cleargrad.ops.normalization import statistics_dtype, widen
 from cleargrad.ops.op import NO_GRAD
@@ -27,6 +29,7 @@ from cleargrad.ops.samples import Fails, Sample, real, truth
 from cleargrad.ops.views import check_tensor
 
 SCORES = 1 << 21  # elements
+WIDEST = 1024  # columns of queries and of values, for which the memory of kernels suffices
 
 # Softmax of rows that may be hidden entirely ---------------------------------------------------------------
 
@@ -95,7 +98,20 @@ def weights_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: 
     return safe_softmax(scores_of(q, k, mask, scale, causal))
 
 
+def kept_whole(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> bool:
+    """Whether the compiler has kernels for attention on such arrays."""
+    float_kinds = {x.dtype.name for x in (q, k, v)} in ({"float32"}, {"float64"})
+    return float_kinds and all(x.size and x.shape[-1] <= WIDEST for x in (q, k, v))
+
+
+def as_added(mask: Any, q: Tensor) -> Any:
+    """A mask of booleans as it is, another one in the dtype of the scores."""
+    return mask if mask is None or mask.dtype is dtypes.bool_ else mask.to(q.dtype)
+
+
 def attention_parts(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, causal: bool) -> tuple:
+    if kept_whole(q._data, k._data, v._data):
+        return flash_attention(q, k, v, as_added(mask, q), scale=scale, causal=causal)
     weights, highest, total = exponentials(scores_of(q, k, mask, scale, causal))
     return weights / total @ v, highest, total
 
@@ -104,6 +120,9 @@ def attention_gradient_parts(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, out: Tensor, peaks: Tensor, totals: Tensor,
     *, scale: float, causal: bool,
 ) -> tuple:  # fmt: skip
+    if kept_whole(q._data, k._data, v._data):
+        others = (as_added(mask, q), out, peaks, totals)
+        return flash_attention_gradient(g, q, k, v, *others, scale=scale, causal=causal)
     weights = (scores_of(q, k, mask, scale, causal) - peaks).exp() / totals
     slope = (g @ v.transpose(-2, -1) - (g * out).sum(-1, keepdim=True)) * weights * scale
     return slope @ k, slope.transpose(-2, -1) @ q, weights.transpose(-2, -1) @ g
@@ -118,13 +137,13 @@ def attention_spec(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, 
     return [Spec((*lead, v._data.shape[-1]), q.dtype), statistics, statistics]
 
 
-def scores_fit(q: np.ndarray, k: np.ndarray, *others: Any, **_: Any) -> bool:
-    """Whether all scores may lie in memory at once, as in a program made of parts."""
-    return q.size // max(q.shape[-1], 1) * k.shape[-2] <= SCORES
+def scores_fit(q: np.ndarray, k: np.ndarray, v: np.ndarray, *others: Any, **_: Any) -> bool:
+    """Whether a program need not hold all scores, or may, because they are few."""
+    return kept_whole(q, k, v) or q.size // max(q.shape[-1], 1) * k.shape[-2] <= SCORES
 
 
-def scores_of_gradient_fit(g: np.ndarray, q: np.ndarray, k: np.ndarray, *others: Any, **_: Any) -> bool:
-    return scores_fit(q, k)
+def scores_of_gradient_fit(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, *_: Any, **__: Any) -> bool:
+    return scores_fit(q, k, v)
 
 
 def folded(x: np.ndarray) -> np.ndarray:
@@ -224,6 +243,46 @@ attention_op = fused(
     without_grad=(1, 2),
     spec_first=False,
     native=scores_fit,
+)
+
+# What a recorder sees -------------------------------------------------------------------------------------
+
+
+def run_flash(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, *, scale: float, causal: bool) -> Any:
+    return attention_op.op.run(q, k, v, mask, scale=scale, causal=causal)
+
+
+def run_flash_gradient(
+    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any,
+    out: np.ndarray, peaks: np.ndarray, totals: np.ndarray, *, scale: float, causal: bool,
+) -> Any:  # fmt: skip
+    arrays = (g, q, k, v, mask, out, peaks, totals)
+    return attention_gradient.op.run(*arrays, scale=scale, causal=causal)
+
+
+def flash_samples() -> Iterator[Sample]:
+    q, k, v = real(2, 3, 4, low=-1, high=1), real(2, 5, 4, seed=1, low=-1, high=1), real(2, 5, 2, seed=2)
+    yield Sample(q, k, v, None, scale=0.5, causal=True)
+    yield Sample(q, k, v, truth(3, 5), scale=0.5, causal=False)
+
+
+flash_attention = opaque(
+    "flash_attention",
+    spec=attention_spec,
+    run=run_flash,
+    vjp=NO_GRAD,
+    samples=flash_samples,
+    outputs=3,
+    spec_first=False,
+)
+flash_attention_gradient = opaque(
+    "flash_attention_gradient",
+    spec=attention_gradient.op.spec,
+    run=run_flash_gradient,
+    vjp=NO_GRAD,
+    samples=gradient_samples,
+    outputs=3,
+    spec_first=False,
 )
 
 NAME = "scaled_dot_product_attention"

@@ -202,6 +202,12 @@ def cross_anywhere(input: Tensor, other: Tensor, dim: int | None = None) -> Tens
         threes = [k for k, size in enumerate(input._data.shape) if size == 3]
         if not threes:
             raise error(RuntimeError, "cross", "no dimension of size 3 in input", input=input)
+        warnings.warn(
+            "Using torch.cross without specifying the dim arg is deprecated.\n"
+            "Please either pass the dim explicitly or simply use torch.linalg.cross.\n"
+            "The default value of dim will change to agree with that of linalg.cross in a future release.",
+            stacklevel=2,
+        )
         dim = threes[0]
     return cross_product("cross", input, other, dim)
 

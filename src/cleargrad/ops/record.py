@@ -44,7 +44,7 @@ def no_value_error(name: str) -> Exception:
     return error(CaptureError, name, rule, fix=fix)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Value:
     """A result of a graph node, or an input; `index` is its slot when the graph is read."""
 
@@ -52,7 +52,7 @@ class Value:
     spec: Spec
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """One recorded op: operands are Values or Python numbers, results are Values."""
 
@@ -129,12 +129,20 @@ class Recorder:
     def note_optimizer(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
 
+    def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
+        """Makes the step of a group's parameters by the optimizer's rule."""
+        for p, g, state in items:
+            optimizer._apply(p, g, state, options)
+
     def note_scaler(self, scaler: Any) -> None:
         """A GradScaler is used: without values its decisions cannot be made."""
         self.refuse("GradScaler")
 
     def adopt(self, array: np.ndarray) -> None:
         """A tensor was made on memory of the user's own."""
+
+    def note_history(self, tensor: Tensor) -> None:
+        """A tensor is about to get another place in the graph, or to leave it."""
 
     def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
         """The gradient of a leaf is about to be read, replaced or added to; with `clears`, it is only forgotten."""
@@ -152,7 +160,7 @@ class Recorder:
         spec = op.spec(*operands, **attrs)
         values = tuple(self.value(x) if isinstance(x, Tensor) else x for x in operands)
         if op.view:
-            arrays = op.run(operands[0]._data, **attrs)
+            arrays = seen_anew(op.run(operands[0]._data, **attrs), operands[0]._data)
         elif isinstance(spec, Spec):
             arrays = blank(op, operands, spec)
         else:
@@ -257,6 +265,13 @@ class Recorder:
         self.graph.outputs = [self.value(out) for out in outputs]
         self.graph.writes = [(owner, self.known[key][0]) for key, owner in self.written.items()]
         return self.graph
+
+
+def seen_anew(arrays: Any, source: np.ndarray) -> Any:
+    """What a view gives, as arrays of its own: names belong to arrays, and a view of everything has another."""
+    if isinstance(arrays, (list, tuple)):
+        return [source.view() if array is source else array for array in arrays]
+    return source.view() if arrays is source else arrays
 
 
 def blank(op: Op, operands: tuple, spec: Spec) -> np.ndarray:

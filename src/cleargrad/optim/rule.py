@@ -81,6 +81,13 @@ class RuleOptimizer(Optimizer):
                 if state:
                     self.state[p] = state
             items.append((p, g, state))
+        if mode.recorder is not None:
+            mode.recorder.update(self, group, options, items)
+        else:
+            self._make_step(group, options, items)
+
+    def _make_step(self, group: dict[str, Any], options: dict[str, Any], items: list[tuple]) -> None:
+        """Updates parameters that have gradients and state."""
         if not self._apply_together(group, options, items):
             for p, g, state in items:
                 self._apply(p, g, state, options)

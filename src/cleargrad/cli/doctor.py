@@ -1,0 +1,168 @@
+"""`cleargrad doctor train.py ...`: runs a training script, unchanged, and says what is wrong with its gradients.
+
+The script runs on what it imports: real PyTorch, which the doctor begins to watch as soon as it is imported, or
+cleargrad. Its output and exit status are its own; the report goes to standard error at the end, also when the script
+fails. Read next: doctor/session.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import linecache
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from cleargrad import compat
+from cleargrad.cli.run import run
+
+
+def add_to(commands) -> None:
+    """Declares the command and its options."""
+    parser = commands.add_parser(
+        "doctor",
+        help="run a training script and find mistakes in the life of its gradients",
+        description="Runs a training script, on PyTorch or on cleargrad, and reports what it does wrong with gradients.",
+        usage="cleargrad doctor [options] [-m] PROGRAM ...",
+        epilog="The exit status is 1 when there is any error or warning. Example: cleargrad doctor train.py --epochs 1",
+    )
+    for form in ("json", "html", "sarif"):
+        parser.add_argument(f"--{form}", metavar="FILE", help=f"also write the report to a file, as {form.upper()}")
+    parser.add_argument("--engine", choices=("torch", "cleargrad"), help="what runs the script's `import torch`")
+    parser.add_argument("--strict", action="store_true", help="raise an exception where a problem is found")
+    parser.add_argument("--ignore", metavar="RULE", action="append", default=[], help="leave out a rule")
+    parser.add_argument("--baseline", metavar="FILE", help="known findings, which do not count; made if missing")
+    parser.add_argument("--max-steps", metavar="N", type=int, help="end the script after N optimizer steps")
+    parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module")
+    parser.add_argument("program", metavar="PROGRAM", help="a Python file, or a module with -m")
+    parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own arguments")
+    parser.set_defaults(command=examine)
+
+
+def examine(options: argparse.Namespace) -> int:
+    """Runs the program under a watch, and reports."""
+    from cleargrad.doctor.session import Session
+
+    engine = options.engine or ("cleargrad" if importlib.util.find_spec("torch") is None else None)
+    session = Session(engine=engine, strict=options.strict, ignore=options.ignore, max_steps=options.max_steps)
+    status = run_watched(session, options)
+    return conclude(session, options, status)
+
+
+def run_watched(session: Any, options: argparse.Namespace) -> int:
+    """The program's exit status. Its traceback is printed as Python would print it."""
+
+    def serve() -> None:
+        if session.engine == "cleargrad":
+            compat.serve()
+            session.attach()
+            return
+        # Until PyTorch is imported, the script may as well be one that imports cleargrad.
+        wait_for_torch(lambda: session.switch("torch"))
+        if session.engine is None:
+            session.engine = "cleargrad"
+            session.attach()
+
+    failed = True
+    try:
+        run(options.program, options.arguments, options.module, serve)
+        status, failed = 0, False
+    except SystemExit as leaving:
+        status = exit_status(leaving)
+        failed = status != 0
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    session.detach(failed)
+    return status
+
+
+def exit_status(leaving: SystemExit) -> int:
+    if leaving.code is None or isinstance(leaving.code, int):
+        return leaving.code or 0
+    print(leaving.code, file=sys.stderr)
+    return 1
+
+
+def conclude(session: Any, options: argparse.Namespace, status: int) -> int:
+    """Writes the reports; the answer is the exit status."""
+    from cleargrad.doctor.reports import write
+
+    problems = session.findings.problems
+    if options.baseline is not None:
+        problems = without_known(problems, options.baseline)
+    sys.stdout.flush()
+    print(write(session, "text"), file=sys.stderr)
+    for form in ("json", "html", "sarif"):
+        path = getattr(options, form)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(write(session, form))
+    return status or (1 if problems else 0)
+
+
+# Known findings --------------------------------------------------------------------------------------------
+
+
+def without_known(problems: list[Any], path: str) -> list[Any]:
+    """The problems that a baseline does not list; without a file, all are written to one and none is left."""
+    if not os.path.exists(path):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"known": [fingerprint(problem) for problem in problems]}, file, indent=1)
+        return []
+    with open(path, encoding="utf-8") as file:
+        known = json.load(file)["known"]
+    return [problem for problem in problems if fingerprint(problem) not in known]
+
+
+def fingerprint(problem: Any) -> list[str]:
+    """What stays the same while lines move: the rule, the file and the text of the line."""
+    if problem.file is None:
+        return [problem.rule, "", problem.message]
+    text = linecache.getline(problem.file, problem.line).strip()
+    return [problem.rule, os.path.relpath(problem.file).replace(os.sep, "/"), text]
+
+
+# Waiting for PyTorch ---------------------------------------------------------------------------------------
+
+
+class TorchFinder(MetaPathFinder):
+    """Finds torch as Python would, and calls back when it has been imported.
+
+    Importing it before the script does would be too early: scripts set environment variables that it reads.
+    """
+
+    def __init__(self, call_back: Callable[[], None]) -> None:
+        self.call_back = call_back
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        loader: Any = spec.loader
+
+        def execute(module: ModuleType) -> None:
+            del loader.exec_module
+            loader.exec_module(module)
+            self.call_back()
+
+        loader.exec_module = execute
+        return spec
+
+
+def wait_for_torch(call_back: Callable[[], None]) -> None:
+    if "torch" in sys.modules:
+        call_back()
+    else:
+        sys.meta_path.insert(0, TorchFinder(call_back))

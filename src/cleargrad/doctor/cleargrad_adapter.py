@@ -1,0 +1,64 @@
+"""cleargrad as the doctor's engine.
+
+Accumulation is heard from the backward walk itself, through `core.watch`: hooks on leaves would change the order of
+the walk. Read next: session.py.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from cleargrad.core.mode import mode
+from cleargrad.core.watch import watch
+from cleargrad.doctor.library_observer import LibraryObserver
+from cleargrad.doctor.torch_adapter import NODES_BEHIND
+
+
+class CleargradObserver(LibraryObserver):
+    """Observes cleargrad."""
+
+    engine = "cleargrad"
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # By node: marks in a node's metadata would send it the slower way through the backward walk.
+        self.scaled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def is_compiling(self) -> bool:
+        return mode.recorder is not None
+
+    def attach(self, objects: Iterable[Any]) -> None:
+        super().attach(objects)
+        watch.observer = self
+
+    def detach(self) -> None:
+        if watch.observer is self:
+            watch.observer = None
+        super().detach()
+
+    def leaf_filled(self, leaf: Any) -> None:
+        """The backward walk has added to a leaf's gradient."""
+        number = self.registry.parameter_numbers.by_id.get(id(leaf))
+        if number is not None and not self.closed and mode.recorder is None:
+            self.accumulated(number)
+
+    def mark_graph(self, root: Any) -> weakref.ref | None:
+        node = root.grad_fn
+        return None if node is None else weakref.ref(node)
+
+    def mark_scaled(self, output: Any, scaler: int) -> None:
+        self.scaled[output.grad_fn] = scaler
+
+    def scaler_behind(self, root: Any) -> int | None:
+        if not self.scaled:
+            return None
+        waiting = [root.grad_fn]
+        for node in waiting:
+            if node is not None:
+                if node in self.scaled:
+                    return self.scaled[node]
+                if len(waiting) < NODES_BEHIND:
+                    waiting += [node for node, _ in node.next_functions]
+        return None

@@ -1,0 +1,208 @@
+"""The ledger: for every parameter, which backward passes filled `.grad` and which steps used it.
+
+Events come in, in order; rules ask what is live, what was used and what was dropped. Memory is bounded: of every
+parameter only its present bucket is kept in full, and of the past the most recent events. Read next: findings.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cleargrad.doctor.events import (
+    Accumulate,
+    Backward,
+    Event,
+    GradWrite,
+    Skip,
+    Step,
+    Zero,
+)
+from cleargrad.doctor.registry import Registry
+
+REMEMBERED = 4096  # events
+LONGEST_BUCKET = 64  # contributions of one bucket that are told apart; older ones are merged
+
+
+class Bucket:
+    """What is in `.grad` of one parameter now.
+
+    `live` are the backward passes whose contributions are in it, oldest first, and the first `used` of them have
+    been used by a step; `uses` says by which. `dropped` are contributions that were cleared, unused, since the last
+    step, with the event that cleared them. `by_hand` is set while the program's own writes make the bucket unknown.
+    """
+
+    __slots__ = ("by_hand", "cleared_by", "dropped", "live", "merged", "used", "uses")
+
+    def __init__(self) -> None:
+        self.live: list[Backward] = []
+        self.used = 0
+        self.uses: list[Step | Skip] = []  # the steps that used what is live, at most the last few
+        self.dropped: list[tuple[Backward, Zero]] = []
+        self.cleared_by: Zero | None = None
+        self.merged = 0  # contributions beyond the longest bucket
+        self.by_hand = False
+
+    @property
+    def fresh(self) -> list[Backward]:
+        """Contributions that no step has used."""
+        return self.live[self.used :]
+
+    @property
+    def stale(self) -> list[Backward]:
+        """Contributions that a step has used already."""
+        return self.live[: self.used]
+
+    def add(self, backward: Backward) -> None:
+        self.live.append(backward)
+        if len(self.live) > LONGEST_BUCKET:
+            del self.live[1]
+            self.merged += 1
+            self.used = max(self.used - 1, 1) if self.used > 1 else self.used
+
+    def clear(self, event: Zero) -> None:
+        if self.used < len(self.live):
+            self.dropped += [(backward, event) for backward in self.fresh]
+            del self.dropped[:-LONGEST_BUCKET]
+        self.live.clear()
+        self.uses.clear()
+        self.used = self.merged = 0
+        self.cleared_by = event
+        self.by_hand = False
+
+    def use(self, event: Step | Skip) -> None:
+        self.used = len(self.live)
+        self.uses.append(event)
+        del self.uses[:-3]
+        self.dropped.clear()
+
+
+@dataclass(slots=True, eq=False)
+class Use:
+    """What one step found in the buckets of its parameters, as it was before the step used it."""
+
+    step: Step | Skip
+    fresh: dict[int, list[Backward]] = field(default_factory=dict)  # parameter: contributions used the first time
+    reused: dict[int, list[Backward]] = field(default_factory=dict)  # parameter: contributions used once more
+    earlier: dict[int, list[Step | Skip]] = field(default_factory=dict)  # parameter: the steps that had used them
+    dropped: dict[int, list[tuple[Backward, Zero]]] = field(default_factory=dict)  # cleared, never used
+    by_hand: set[int] = field(default_factory=set)  # parameters whose gradient the program wrote itself
+
+
+class Ledger:
+    """Buckets by parameter, recent events, and what the last step used."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.buckets: list[Bucket] = []
+        self.stale: set[int] = set()  # parameters with contributions that a step has used
+        self.events: deque[Event] = deque(maxlen=REMEMBERED)
+        self.use: Use | None = None  # of the step that is being looked at, for the rules
+        self.last_use: dict[int, Use] = {}  # by optimizer
+        self.before: Use | None = None  # what the same optimizer's step before that one used
+        self.compared: dict[int, tuple[list[float], list[float]]] = {}  # some values: expected, actual
+        self.steps = 0  # of the optimizer that stepped most
+
+    def bucket(self, parameter: int) -> Bucket:
+        while len(self.buckets) <= parameter:
+            self.buckets.append(Bucket())
+        return self.buckets[parameter]
+
+    # Taking events -----------------------------------------------------------------------------------------
+
+    def take(self, event: Event) -> None:
+        """Notes an event. Rules run afterwards and see the ledger with the event in it."""
+        self.events.append(event)
+        kind = type(event)
+        if kind is Accumulate:
+            self.take_accumulate(event)  # type: ignore[arg-type]
+        elif kind is Zero:
+            self.take_zero(event)  # type: ignore[arg-type]
+        elif kind is Step or kind is Skip:
+            self.take_step(event)  # type: ignore[arg-type]
+        elif kind is GradWrite:
+            self.take_write(event)  # type: ignore[arg-type]
+
+    def take_accumulate(self, event: Accumulate) -> None:
+        backward, records = event.backward, self.registry.parameters
+        backward.parameters += event.parameters
+        for parameter in event.parameters:
+            self.bucket(parameter).add(backward)
+            records[parameter].received += 1
+
+    def take_zero(self, event: Zero) -> None:
+        for parameter in event.parameters:
+            self.bucket(parameter).clear(event)
+        if self.stale:
+            self.stale.difference_update(event.parameters)
+
+    def take_write(self, event: GradWrite) -> None:
+        for parameter in event.parameters:
+            bucket = self.bucket(parameter)
+            if event.how == "assigned" or bucket.used == len(bucket.live):
+                bucket.by_hand = True
+
+    def take_step(self, event: Step | Skip) -> None:
+        use = Use(event)
+        records = self.registry.parameters
+        for parameter in event.with_gradient:
+            bucket = self.bucket(parameter)
+            if bucket.by_hand:
+                use.by_hand.add(parameter)
+            elif bucket.used and type(event) is Step:
+                use.reused[parameter] = bucket.stale
+                use.earlier[parameter] = list(bucket.uses)
+            use.fresh[parameter] = bucket.fresh
+            if bucket.dropped:
+                use.dropped[parameter] = list(bucket.dropped)
+            bucket.use(event)
+            if bucket.live:
+                self.stale.add(parameter)
+            records[parameter].steps += 1
+        for parameter in getattr(event, "without_gradient", ()):
+            bucket = self.bucket(parameter)
+            if bucket.dropped:
+                use.dropped[parameter] = list(bucket.dropped)
+                bucket.dropped.clear()
+        self.before = self.last_use.get(event.optimizer)
+        self.use = self.last_use[event.optimizer] = use
+        self.steps = max(self.steps, event.step)
+
+    # Questions ---------------------------------------------------------------------------------------------
+
+    def history(self, parameter: int) -> list[Event]:
+        """The remembered events that concern a parameter, oldest first."""
+        return list(self.events_of(parameter))
+
+    def events_of(self, parameter: int) -> Iterator[Event]:
+        for event in self.events:
+            if parameter in concerned(event):
+                yield event
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per parameter: its name, what is in its bucket, and how often it was filled and used."""
+        return [self.row(record.number) for record in self.registry.parameters]
+
+    def row(self, number: int) -> dict[str, Any]:
+        record, bucket = self.registry.parameters[number], self.bucket(number)
+        return {
+            "parameter": self.registry.name(number),
+            "shape": record.shape,
+            "received": record.received,
+            "steps": record.steps,
+            "live": [f"{backward.place} in step {backward.step}" for backward in bucket.live],
+            "used": bucket.used,
+            "by_hand": bucket.by_hand,
+            "cleared_by": None if bucket.cleared_by is None else str(bucket.cleared_by.place),
+        }
+
+
+def concerned(event: Event) -> Iterable[int]:
+    """The parameters that an event names."""
+    if isinstance(event, Step):
+        return event.with_gradient + event.without_gradient
+    if isinstance(event, Skip):
+        return event.with_gradient
+    return getattr(event, "parameters", ())

@@ -1,0 +1,358 @@
+"""A library with PyTorch's interface, watched: hooks where it has them, patches where it has none.
+
+Hooks: steps of all optimizers, registration of parameters and modules. Patched and put back afterwards: autograd's
+backward and grad, zero_grad, clipping, GradScaler, schedulers, DataLoader, modes and copies of modules. Every call is
+passed on unchanged: a watched run computes what an unwatched one does. torch_adapter.py and cleargrad_adapter.py say
+what the two libraries differ in. Read next: torch_adapter.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cleargrad.doctor.observer import Observer
+from cleargrad.doctor.patches import Patches
+
+
+class LibraryObserver(Observer):
+    """Observes a library from `attach` to `detach`."""
+
+    engine: str  # the library's name, "torch" or "cleargrad"
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.patches = Patches()
+        self.forward_patches = Patches()  # those that are there for a while only
+        self.inside: set[str] = set()  # calls under way whose inner calls are part of them
+
+    def is_compiling(self) -> bool:
+        """Whether a compiler is reading the program, rather than running it."""
+        return False
+
+    def part(self, name: str) -> Any:
+        """A module of the library."""
+        return importlib.import_module(f"{self.engine}.{name}")
+
+    def attach(self, objects: Iterable[Any]) -> None:
+        self.tensor = importlib.import_module(self.engine).Tensor
+        self.module = self.part("nn").Module
+        self.optimizer = self.part("optim").Optimizer
+        self.watch_modules(self.part("nn.modules.module"), self.part("nn").Parameter)
+        self.watch_autograd(self.part("autograd"))
+        self.watch_optimizers(self.part("optim.optimizer"))
+        self.watch_clipping(self.part("nn.utils"))
+        self.watch_scaler(self.part("amp").GradScaler)
+        self.watch_schedulers(self.part("optim.lr_scheduler"))
+        self.watch_loaders(self.part("utils.data.dataloader"))
+        self.watch_forward(True)
+        for thing in tuple(objects) or self.existing():
+            self.see(thing)
+
+    def detach(self) -> None:
+        self.forward_patches.restore()
+        self.patches.restore()
+
+    def existing(self) -> list[Any]:
+        """Models and optimizers that the program has made before the watch began."""
+        kinds = (self.module, self.optimizer)
+        return [thing for thing in gc.get_objects() if issubclass(type(thing), kinds)]
+
+    def see(self, thing: Any) -> None:
+        if isinstance(thing, self.module):
+            self.module_seen(thing)
+        elif isinstance(thing, self.optimizer) and "param_groups" in vars(thing):
+            self.optimizer_made(thing)
+
+    # Patches -----------------------------------------------------------------------------------------------
+
+    def watch_autograd(self, autograd: Any) -> None:
+        backward, grad = autograd.backward, autograd.grad
+
+        @functools.wraps(backward)
+        def watched_backward(
+            tensors: Any,
+            grad_tensors: Any = None,
+            retain_graph: Any = None,
+            create_graph: bool = False,
+            *args: Any,
+            **kwargs: Any,
+        ) -> Any:
+            if self.is_compiling():
+                return backward(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
+            roots = (tensors,) if isinstance(tensors, self.tensor) else tuple(tensors)
+            self.backward_begin(roots, bool(retain_graph), create_graph)
+            failed = True
+            try:
+                result = backward(roots, grad_tensors, retain_graph, create_graph, *args, **kwargs)
+                failed = False
+            finally:
+                self.backward_end(failed)
+            return result
+
+        @functools.wraps(grad)
+        def watched_grad(*args: Any, **kwargs: Any) -> Any:
+            result = grad(*args, **kwargs)
+            if self.is_compiling():
+                return result
+            self.grad_called(bool(kwargs.get("create_graph", args[4] if len(args) > 4 else False)))
+            return result
+
+        self.patches.function(backward, watched_backward)
+        self.patches.function(grad, watched_grad)
+
+    def watch_optimizers(self, module: Any) -> None:
+        before, after, compiling = self.step_begin, self.step_end, self.is_compiling
+
+        def step_begins(optimizer: Any, args: tuple, kwargs: dict) -> None:
+            if compiling():
+                return
+            closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+            before(optimizer, callable(closure))
+
+        def step_ends(optimizer: Any, args: tuple, kwargs: dict) -> None:
+            if not compiling():
+                after(optimizer)
+
+        self.patches.handle(module.register_optimizer_step_pre_hook(step_begins))
+        self.patches.handle(module.register_optimizer_step_post_hook(step_ends))
+        self.after(module.Optimizer, "__init__", lambda made, *_: self.optimizer_made(made))
+        self.after(module.Optimizer, "add_param_group", self.group_added)
+        self.after(module.Optimizer, "zero_grad", self.optimizer_zeroed)
+
+    def group_added(self, optimizer: Any, *_: Any) -> None:
+        if id(optimizer) in self.registry.optimizer_numbers.by_id:
+            self.optimizer_made(optimizer)
+
+    def optimizer_zeroed(self, optimizer: Any, _: Any, args: tuple, kwargs: dict) -> None:
+        self.zeroed_by_optimizer(optimizer, bool(kwargs.get("set_to_none", args[0] if args else True)))
+
+    def watch_clipping(self, utils: Any) -> None:
+        for name, how in (("clip_grad_norm_", "norm"), ("clip_grad_value_", "value")):
+            self.watch_clip(getattr(utils, name), how)
+
+    def watch_clip(self, clip: Callable, how: str) -> None:
+        tensor = self.tensor
+
+        @functools.wraps(clip)
+        def watched_clip(parameters: Any, limit: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if self.is_compiling():
+                return clip(parameters, *(() if limit is None else (limit,)), *args, **kwargs)
+            if limit is None:
+                limit = kwargs.pop("max_norm" if how == "norm" else "clip_value")
+            # A generator would be empty after the first look; PyTorch warns of an empty one, but not of a list.
+            given = [parameters] if isinstance(parameters, tensor) else list(parameters)
+            self.clip_begin(given)
+            passed = given if given or isinstance(parameters, (tensor, list, tuple)) else (p for p in ())
+            result = clip(passed, limit, *args, **kwargs)
+            self.clip_end(given, how, float(limit))
+            return result
+
+        self.patches.function(clip, watched_clip)
+
+    def watch_scaler(self, scaler: Any) -> None:
+        def scaled(scaler: Any, outputs: Any, *_: Any) -> None:
+            if scaler.is_enabled():
+                self.scale_called(scaler, outputs)
+
+        def made(scaler: Any, *_: Any) -> None:
+            if scaler.is_enabled():
+                self.scaler_made(scaler)
+
+        def updated(scaler: Any, *_: Any) -> None:
+            if scaler.is_enabled():
+                self.scaler_updated(scaler)
+
+        self.after(scaler, "__init__", made)
+        self.after(scaler, "scale", scaled)
+        self.after(scaler, "update", updated)
+        self.around_scaler(scaler, "unscale_", self.unscale_begin, self.unscale_end)
+        self.around_scaler(scaler, "step", self.scaler_step_begin, self.scaler_step_end)
+
+    def around_scaler(self, scaler: Any, name: str, begin: Callable, end: Callable) -> None:
+        def make(original: Callable) -> Callable:
+            @functools.wraps(original)
+            def watched(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+                if not self.is_enabled():
+                    return original(self, optimizer, *args, **kwargs)
+                inner = getattr(optimizer, "optimizer", optimizer)  # Accelerate's wrapper holds the real one
+                begin(self, inner)
+                try:
+                    return original(self, optimizer, *args, **kwargs)
+                finally:
+                    end(self, inner)
+
+            return watched
+
+        self.patches.method(scaler, name, make)
+
+    def watch_schedulers(self, module: Any) -> None:
+        for kind in with_own(module.LRScheduler, "step"):
+            self.patches.method(kind, "step", self.watched_scheduler_step)
+
+    def watched_scheduler_step(self, original: Callable) -> Callable:
+        inside = self.inside
+
+        @functools.wraps(original)
+        def step(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+            first = getattr(scheduler, "_step_count", 1) == 0  # made by the constructor
+            if first or "scheduler" in inside or self.is_compiling():
+                return original(scheduler, *args, **kwargs)
+            inside.add("scheduler")
+            try:
+                result = original(scheduler, *args, **kwargs)
+            finally:
+                inside.discard("scheduler")
+            self.scheduler_stepped(scheduler)
+            return result
+
+        return step
+
+    def watch_loaders(self, module: Any) -> None:
+        def begun(loader: Any, iterator: Any, *_: Any) -> None:
+            self.epoch_began(loader, vars(iterator).get("_iterator", iterator))
+
+        def watched_next(original: Callable) -> Callable:
+            @functools.wraps(original)
+            def fetch(iterator: Any) -> Any:
+                try:
+                    batch = original(iterator)
+                except StopIteration:
+                    self.epoch_ended(iterator)
+                    raise
+                self.batch_fetched(iterator)
+                return batch
+
+            return fetch
+
+        self.after(module.DataLoader, "__iter__", begun)
+        self.patches.method(module._BaseDataLoaderIter, "__next__", watched_next)
+
+    def watch_modules(self, hooks: Any, parameter: Any) -> None:
+        kind = self.module
+        self.patches.handle(hooks.register_module_parameter_registration_hook(self.parameter_registered))
+        self.patches.handle(hooks.register_module_module_registration_hook(self.submodule_registered))
+        self.after(kind, "zero_grad", self.module_zeroed)
+        self.after(kind, "train", self.module_mode_changed, outermost="train")
+        self.after(kind, "requires_grad_", self.module_frozen)
+        self.after(parameter, "__deepcopy__", lambda old, new, *_: self.parameter_copied(old, new))
+
+        tell = self.module_flagged
+        self.patches.method(kind, "requires_grad", lambda _: FlagOfModule(tell), absent_is_fine=True)
+
+    def module_flagged(self, module: Any, flag: bool) -> None:
+        self.frozen(list(module.parameters()), bool(flag), False)
+
+    def watch_forward(self, on: bool) -> None:
+        if not on:
+            self.forward_patches.restore()
+            return
+        library = importlib.import_module(self.engine)
+        is_grad_enabled, compiling = library.is_grad_enabled, self.is_compiling
+
+        def runs(module: Any, _: Any) -> None:
+            if not compiling() and is_grad_enabled():
+                self.forward_ran(module)
+
+        hooks = self.part("nn.modules.module")
+        self.forward_patches.handle(hooks.register_module_forward_pre_hook(runs))
+        self.forward_patches.method(self.tensor, "detach", self.watched_detach)
+        self.forward_patches.method(self.tensor, "data", self.watched_data)
+        self.forward_patches.function(library.tensor, self.watched_tensor(library.tensor))
+
+    def watched_detach(self, original: Callable) -> Callable:
+        @functools.wraps(original)
+        def detach(tensor: Any) -> Any:
+            if tensor.grad_fn is not None:
+                self.cut("detach")
+            return original(tensor)
+
+        return detach
+
+    def watched_data(self, original: Any) -> property:
+        def get(tensor: Any) -> Any:
+            if tensor.grad_fn is not None:
+                self.cut("data")
+            return original.__get__(tensor)
+
+        return property(get, original.__set__)
+
+    def watched_tensor(self, original: Callable) -> Callable:
+        kind = self.tensor
+
+        @functools.wraps(original)
+        def tensor(data: Any, *args: Any, **kwargs: Any) -> Any:
+            parts = data if isinstance(data, (list, tuple)) else (data,)
+            if any(isinstance(part, kind) and part.grad_fn is not None for part in parts):
+                self.cut("tensor")
+            return original(data, *args, **kwargs)
+
+        return tensor
+
+    def submodule_registered(self, module: Any, name: str, submodule: Any) -> None:
+        if not self.closed:
+            self.registry.module(module)
+
+    def module_zeroed(self, module: Any, _: Any, args: tuple, kwargs: dict) -> None:
+        self.zeroed_by_module(module, bool(kwargs.get("set_to_none", args[0] if args else True)))
+
+    def module_mode_changed(self, module: Any, _: Any, args: tuple, kwargs: dict) -> None:
+        self.mode_changed(module, kwargs.get("mode", args[0] if args else True))
+
+    def module_frozen(self, module: Any, _: Any, args: tuple, kwargs: dict) -> None:
+        flag = bool(kwargs.get("requires_grad", args[0] if args else True))
+        self.frozen(list(module.parameters()), flag, True)
+
+    def after(self, owner: Any, name: str, tell: Callable, outermost: str | None = None) -> None:
+        """Patches a method so that `tell(self, result, args, kwargs)` is called after it."""
+        inside, compiling = self.inside, self.is_compiling
+
+        def make(original: Callable) -> Callable:
+            @functools.wraps(original)
+            def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+                if outermost in inside or compiling():
+                    return original(self, *args, **kwargs)
+                if outermost is None:
+                    result = original(self, *args, **kwargs)
+                else:
+                    inside.add(outermost)
+                    try:
+                        result = original(self, *args, **kwargs)
+                    finally:
+                        inside.discard(outermost)
+                tell(self, result, args, kwargs)
+                return result
+
+            return watched
+
+        self.patches.method(owner, name, make)
+
+
+def with_own(base: type, name: str) -> list[type]:
+    """A class and all classes below it that define a method themselves."""
+    found, waiting = [], [base]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        if name in vars(kind) and kind not in found:
+            found.append(kind)
+    return found
+
+
+class FlagOfModule:
+    """`module.requires_grad = flag` does nothing to the parameters; here it is at least heard."""
+
+    def __init__(self, tell: Callable[[Any, bool], None]) -> None:
+        self.tell = tell
+
+    def __get__(self, module: Any, kind: type | None = None) -> Any:
+        if module is None or "requires_grad" not in vars(module):
+            raise AttributeError("requires_grad")
+        return vars(module)["requires_grad"]
+
+    def __set__(self, module: Any, flag: Any) -> None:
+        vars(module)["requires_grad"] = flag
+        self.tell(module, flag)

@@ -1,0 +1,69 @@
+"""Measuring steps: norms of gradients and weights, and whether a step moved its parameters.
+
+Every step at first, then now and then. Sizes are computed by the engine in a few calls for all parameters together.
+Read next: ledger.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cleargrad.doctor import events
+from cleargrad.doctor.registry import Optimizer, Parameter
+
+EVERY_STEP_UNTIL = 64
+THEN_EVERY = 8
+COMPARED = 1024  # elements of a parameter that are compared before and after a step
+
+
+def is_due(count: int) -> bool:
+    """Whether a step is measured, by its number."""
+    return count <= EVERY_STEP_UNTIL or count % THEN_EVERY == 0
+
+
+class Measurement:
+    """What was measured before a step; `finish` compares, after it, and lets everything go."""
+
+    __slots__ = ("gradient_norms", "records", "values", "weight_norms")
+
+    def __init__(self, record: Optimizer, norms: Any) -> None:
+        self.records: list[Parameter] = []
+        self.values: list[Any] = []
+        weights, grads = [], []
+        for parameter in record.parameters:
+            tensor = parameter.ref()
+            if tensor is None or not parameter.grad_id or tensor.grad.is_sparse or tensor.is_meta:
+                continue
+            self.records.append(parameter)
+            weights.append(tensor.detach())
+            grads.append(tensor.grad.detach())
+            self.values.append(spread(tensor))
+        self.gradient_norms = norms(grads)
+        self.weight_norms = norms(weights)
+
+    def finish(self, number: int, step: events.Step) -> events.Statistics:
+        moved = []
+        for parameter, before in zip(self.records, self.values, strict=True):
+            tensor = parameter.ref()
+            moved.append(tensor is None or bool((spread(tensor) != before).any()))
+        return events.Statistics(
+            number,
+            step.step,
+            step.place,
+            step.optimizer,
+            tuple(record.number for record in self.records),
+            tuple(self.gradient_norms),
+            tuple(self.weight_norms),
+            tuple(moved),
+        )
+
+
+def spread(tensor: Any) -> Any:
+    """A copy of elements spread over a tensor."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // COMPARED)].clone()
+
+
+def plain_norms(tensors: list[Any]) -> list[float]:
+    """Euclidean norms, one call per tensor."""
+    return [float(tensor.norm()) for tensor in tensors]

@@ -1,0 +1,472 @@
+"""From what an engine does to events: the same for cleargrad and for PyTorch.
+
+An engine's adapter calls these methods at the moment something happens (library_observer.py hooks and patches a
+library so that it does). What the program does by hand is noticed in between. Read next: measuring.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cleargrad.doctor import events
+from cleargrad.doctor.findings import GradientError
+from cleargrad.doctor.measuring import Measurement, is_due, plain_norms
+from cleargrad.doctor.noticing import Noticing
+from cleargrad.doctor.places import Place, user_place
+from cleargrad.doctor.registry import Optimizer, Parameter
+
+FORWARD_PASSES = 8  # backward passes before which forward calls are noted, at first
+AFTER_A_CHANGE = 2  # and after a change of mode
+
+
+def guarded(method: Callable) -> Callable:
+    """A mistake of the doctor's ends its watch, never the training; only what `strict` raises goes through."""
+
+    @functools.wraps(method)
+    def careful(self: Observer, *args: Any, **kwargs: Any) -> None:
+        if self.closed:
+            return
+        try:
+            method(self, *args, **kwargs)
+        except GradientError:
+            raise
+        except Exception as failure:
+            self.closed = True
+            self.failed(failure)
+
+    return careful
+
+
+class Observer(Noticing):
+    """Turns calls of an engine into events."""
+
+    def __init__(self, *args: Any, statistics: bool = True) -> None:
+        super().__init__(*args)
+        self.statistics = statistics
+        self.backward: events.Backward | None = None  # the pass that is under way
+        self.depth = 0  # backward passes inside each other
+        self.filled: list[int] = []  # parameters that the pass has added to
+        self.steps: list[Any] = []  # steps under way, outermost first
+        self.scaler_steps: list[int] = []  # scalers whose step is under way
+        self.graphs: list[weakref.ref] = []  # marks in graphs that backward passes began from
+        self.passes: dict[int, list[int]] = {}  # iterator of a loader: [loader, batches]
+        self.ran: dict[int, bool] = {}  # modules that ran forward since the last backward pass: in training mode?
+        self.cuts: list[tuple[str, Place | None, int | None]] = []
+        self.forwards_left = FORWARD_PASSES  # backward passes before which forward calls are still noted
+
+    # What engines differ in --------------------------------------------------------------------------------
+
+    def mark_graph(self, root: Any) -> weakref.ref | None:
+        """A weak reference that lives as long as the graph behind a tensor."""
+        return None
+
+    def mark_scaled(self, output: Any, scaler: int) -> None:
+        """Remembers, in the graph, that a scaler has made a tensor."""
+
+    def scaler_behind(self, root: Any) -> int | None:
+        """The scaler that has scaled a loss, directly or a few operations before it."""
+        return None
+
+    def norms(self, tensors: list[Any]) -> list[float]:
+        """Euclidean norms of tensors."""
+        return plain_norms(tensors)
+
+    def watch_forward(self, on: bool) -> None:
+        """Begins or ends to call `forward_ran` and `cut`."""
+
+    # Backward ----------------------------------------------------------------------------------------------
+
+    @guarded
+    def backward_begin(self, roots: Iterable[Any], retain_graph: bool, create_graph: bool) -> None:
+        self.depth += 1
+        if self.depth > 1:  # checkpointing runs passes inside a pass; together they are one
+            return
+        place = user_place()
+        if self.unhooked:
+            self.hook_thawed()
+        self.flush()
+        self.notice(self.registry.parameters)
+        if self.ledger.stale:
+            self.notice_zeros(place)
+        if self.forwards_left:
+            self.flush_forward()
+        root = next(iter(roots), None)
+        node = None if root is None else root.grad_fn
+        self.backward = events.Backward(
+            *self.now(), place, bool(retain_graph), bool(create_graph), self.scaler_behind(root),
+            None if node is None else type(node).__name__, self.count_graphs(root),
+        )  # fmt: skip
+        self.hear(self.backward)
+
+    @guarded
+    def backward_end(self, failed: bool = False) -> None:
+        self.depth -= 1
+        if self.depth > 0:
+            return
+        self.depth = 0
+        self.flush()
+        backward, self.backward = self.backward, None
+        if backward is not None:
+            self.hear(events.BackwardEnd(*self.now(), backward.place, backward, failed))
+
+    def accumulated(self, number: int) -> None:
+        """A backward pass has added to a parameter's gradient. Called once per parameter and pass, so it is short."""
+        if self.backward is None:
+            self.begin_unseen()
+        self.filled.append(number)
+
+    @guarded
+    def begin_unseen(self) -> None:
+        """A pass that a library began by other means than `backward`."""
+        place = user_place()
+        self.backward = events.Backward(*self.now(), place, False, False, None, None, 0)
+        self.hear(self.backward)
+
+    def flush(self) -> None:
+        """Tells what the pass has added so far; called before any other event, so that the order is true."""
+        if not self.filled:
+            return
+        numbers = self.same(dict.fromkeys(self.filled))
+        self.filled.clear()
+        backward = self.backward
+        if backward is None:
+            return
+        parameters = self.registry.parameters
+        self.remember([parameters[number] for number in numbers])
+        self.hear(events.Accumulate(*self.now(), backward.place, backward, numbers))
+        if self.depth == 0:
+            self.backward = None  # it was not seen to begin, and nobody will say that it ends
+
+    @guarded
+    def grad_called(self, create_graph: bool) -> None:
+        self.flush()
+        self.hear(events.Grad(*self.now(), user_place(), bool(create_graph)))
+
+    def count_graphs(self, root: Any) -> int:
+        """How many graphs of earlier passes are still held; the one that begins now is marked."""
+        self.graphs = [mark for mark in self.graphs if mark() is not None]
+        alive = len(self.graphs)
+        mark = None if root is None else self.mark_graph(root)
+        if mark is not None:
+            self.graphs.append(mark)
+            del self.graphs[:-256]
+        return alive
+
+    # Clearing and clipping ---------------------------------------------------------------------------------
+
+    @guarded
+    def zeroed_by_optimizer(self, optimizer: Any, to_none: bool) -> None:
+        """After an optimizer's zero_grad."""
+        self.flush()
+        record = self.records_of(optimizer)
+        self.zeroed(record.parameters, "optimizer", record.number, to_none)
+
+    @guarded
+    def zeroed_by_module(self, module: Any, to_none: bool) -> None:
+        """After a module's zero_grad."""
+        self.flush()
+        records = [self.known(tensor) for tensor in module.parameters()]
+        self.zeroed(records, "module", self.registry.module(module), to_none)
+
+    def zeroed(self, records: list[Parameter], by: str, owner: int, to_none: bool) -> None:
+        if to_none:
+            for record in records:
+                record.grad_id = 0
+        else:
+            self.remember(records)
+        numbers = self.same([record.number for record in records])
+        self.hear(events.Zero(*self.now(), user_place(), numbers, by, owner, to_none))
+
+    @guarded
+    def clip_begin(self, tensors: list[Any]) -> None:
+        """Before gradients are clipped."""
+        self.flush()
+        self.notice([self.known(tensor) for tensor in tensors])
+
+    @guarded
+    def clip_end(self, tensors: list[Any], how: str, limit: float) -> None:
+        """After gradients were clipped."""
+        records = [self.known(tensor) for tensor in tensors]
+        self.remember(records)
+        numbers = self.same([record.number for record in records])
+        found = self.same([record.number for record in records if record.grad_id])
+        self.hear(events.Clip(*self.now(), user_place(), how, limit, numbers, found, len(tensors)))
+
+    # Steps -------------------------------------------------------------------------------------------------
+
+    @guarded
+    def step_begin(self, optimizer: Any, closure: bool) -> None:
+        self.flush()
+        record = self.records_of(optimizer)
+        for outer in self.steps:
+            outer.has_inner = True  # a wrapper around other optimizers: theirs are the steps
+        self.notice(record.parameters)
+        begun = StepUnderWay(optimizer, user_place(), closure)
+        self.steps.append(begun)
+        if not closure:
+            begun.found = self.split(record)
+            self.ledger.compared = self.compare_samples() if self.samples else {}
+            if self.statistics and is_due(record.steps + 1):
+                begun.measurement = Measurement(record, self.norms)
+        self.hear(events.StepBegin(*self.now(), begun.place, record.number, closure))
+
+    def split(self, record: Optimizer) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """The parameters with a gradient, the trainable ones without, and the frozen ones with one."""
+        found, missing, frozen = [], [], []
+        for parameter in record.parameters:
+            tensor = parameter.ref()
+            if tensor is None:
+                continue
+            if parameter.grad_id:
+                found.append(parameter.number)
+                if not tensor.requires_grad:
+                    frozen.append(parameter.number)
+            elif tensor.requires_grad:
+                missing.append(parameter.number)
+        return self.same(found), self.same(missing), self.same(frozen)
+
+    @guarded
+    def step_end(self, optimizer: Any) -> None:
+        while self.steps and self.steps[-1].optimizer is not optimizer:
+            self.steps.pop()  # a step that raised
+        if not self.steps:
+            return
+        self.flush()
+        begun = self.steps.pop()
+        record = self.records_of(optimizer)
+        if begun.has_inner:
+            return
+        if begun.closure:
+            self.notice(record.parameters)
+            begun.found = self.split(record)
+        record.steps += 1
+        self.count += 1
+        scaler = self.scaler_steps[-1] if self.scaler_steps else None
+        step = events.Step(
+            self.count, record.steps, begun.place, record.number, *begun.found, begun.closure, scaler, record.steps
+        )
+        self.step = max(self.step, record.steps + 1)
+        self.hear(step)
+        for number in step.with_gradient:
+            self.samples.pop(number, None)
+        if begun.measurement is not None:
+            self.hear(begun.measurement.finish(self.now()[0], step))
+        if not begun.closure:
+            self.after_step(record)
+        if record.steps & (record.steps - 1) == 0:  # at steps 1, 2, 4, 8 and so on
+            self.notice_writes()
+
+    def after_step(self, record: Optimizer) -> None:
+        """A step may itself clear or change gradients; only the first is worth an event."""
+        cleared = []
+        for parameter in record.parameters:
+            before = parameter.grad_id
+            self.remember((parameter,))
+            if before and not parameter.grad_id:
+                cleared.append(parameter.number)
+        if cleared:
+            self.hear(events.Zero(*self.now(), None, self.same(cleared), "hand", None, True))
+
+    # Loss scaling ------------------------------------------------------------------------------------------
+
+    @guarded
+    def scaler_made(self, scaler: Any) -> None:
+        self.hear(events.ScalerMade(*self.now(), user_place(), self.registry.scalers.of(scaler)))
+
+    @guarded
+    def scale_called(self, scaler: Any, outputs: Any) -> None:
+        """After `scaler.scale(loss)`, with what it returned."""
+        number = self.registry.scalers.of(scaler)
+        for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
+            if output.grad_fn is not None:
+                self.mark_scaled(output, number)
+        self.hear(events.Scale(*self.now(), user_place(), number))
+
+    @guarded
+    def unscale_begin(self, scaler: Any, optimizer: Any) -> None:
+        self.flush()
+        self.notice(self.records_of(optimizer).parameters)
+
+    @guarded
+    def unscale_end(self, scaler: Any, optimizer: Any) -> None:
+        """After `scaler.unscale_(optimizer)`, called by the program or by the scaler's step."""
+        record = self.records_of(optimizer)
+        self.remember(record.parameters)
+        if not self.scaler_steps:
+            number = self.registry.scalers.of(scaler)
+            self.hear(events.Unscale(*self.now(), user_place(), number, record.number))
+
+    @guarded
+    def scaler_step_begin(self, scaler: Any, optimizer: Any) -> None:
+        self.flush()
+        record = self.records_of(optimizer)
+        self.notice(record.parameters)
+        number = self.registry.scalers.of(scaler)
+        self.hear(events.ScalerStep(*self.now(), user_place(), number, record.number))
+        self.scaler_steps.append(number)
+        self.steps_before = record.steps
+
+    @guarded
+    def scaler_step_end(self, scaler: Any, optimizer: Any) -> None:
+        if not self.scaler_steps:
+            return
+        number = self.scaler_steps.pop()
+        record = self.records_of(optimizer)
+        self.remember(record.parameters)
+        if record.steps == self.steps_before:
+            record.skips += 1
+            found = self.split(record)[0]
+            place = user_place()
+            self.count += 1
+            self.hear(events.Skip(self.count, self.step, place, record.number, number, found))
+
+    @guarded
+    def scaler_updated(self, scaler: Any) -> None:
+        number = self.registry.scalers.of(scaler)
+        self.hear(events.ScalerUpdate(*self.now(), user_place(), number))
+
+    # Around the step ---------------------------------------------------------------------------------------
+
+    @guarded
+    def optimizer_made(self, optimizer: Any) -> None:
+        place = user_place()
+        known = id(optimizer) in self.registry.optimizer_numbers.by_id
+        record = self.records_of(optimizer, place)
+        kind = events.GroupAdded if known else events.OptimizerMade
+        numbers = self.same([parameter.number for parameter in record.parameters])
+        self.hear(kind(*self.now(), place, record.number, numbers))
+
+    @guarded
+    def scheduler_stepped(self, scheduler: Any) -> None:
+        self.flush()
+        optimizer = getattr(scheduler, "optimizer", None)
+        number = None if optimizer is None else self.registry.optimizer(optimizer).number
+        event = events.SchedulerStep(
+            *self.now(), user_place(), self.registry.schedulers.of(scheduler), type(scheduler).__name__, number
+        )
+        self.hear(event)
+
+    @guarded
+    def epoch_began(self, loader: Any, iterator: Any) -> None:
+        number = self.registry.loaders.of(loader)
+        self.passes[id(iterator)] = [number, 0]
+        while len(self.passes) > 64:
+            del self.passes[next(iter(self.passes))]
+        self.hear(events.EpochBegin(*self.now(), user_place(), number))
+
+    @guarded
+    def batch_fetched(self, iterator: Any) -> None:
+        running = self.passes.get(id(iterator))
+        if running is not None:
+            running[1] += 1
+
+    @guarded
+    def epoch_ended(self, iterator: Any) -> None:
+        running = self.passes.pop(id(iterator), None)
+        if running is None:
+            return
+        self.flush()
+        self.notice(self.registry.parameters)
+        self.hear(events.EpochEnd(*self.now(), user_place(), running[0], running[1]))
+
+    # Modules -----------------------------------------------------------------------------------------------
+
+    @guarded
+    def parameter_registered(self, module: Any, name: str, tensor: Any) -> None:
+        if tensor is None:
+            return
+        number = self.registry.module(module)
+        old = module._parameters.get(name)
+        replaced = None
+        if old is not None and old is not tensor:
+            replaced = self.registry.parameter_numbers.by_id.get(id(old))
+        place = user_place()
+        record = self.known(tensor, place)
+        record.modules.add(number)
+        if replaced is not None:
+            self.registry.parameters[replaced].modules.discard(number)
+        self.hear(events.Registered(*self.now(), place, number, name, record.number, replaced))
+
+    @guarded
+    def module_seen(self, module: Any) -> None:
+        """A module and all below it, with their parameters."""
+        for each in module.modules():
+            number = self.registry.module(each)
+            for tensor in each._parameters.values():
+                if tensor is not None:
+                    self.known(tensor).modules.add(number)
+
+    @guarded
+    def mode_changed(self, module: Any, training: bool) -> None:
+        number = self.registry.module(module)
+        self.hear(events.ModeChange(*self.now(), user_place(), number, bool(training)))
+        self.expect_forward(AFTER_A_CHANGE)
+
+    @guarded
+    def parameter_copied(self, original: Any, copy: Any) -> None:
+        place = user_place()
+        one, other = self.known(original), self.known(copy, place)
+        self.hear(events.Copied(*self.now(), place, one.number, other.number))
+
+    @guarded
+    def frozen(self, tensors: list[Any], flag: bool, effective: bool) -> None:
+        numbers = self.same([self.known(tensor).number for tensor in tensors])
+        self.hear(events.Freeze(*self.now(), user_place(), numbers, flag, effective))
+
+    @guarded
+    def forward_ran(self, module: Any) -> None:
+        """A module runs with gradients on; told to the rules before the next backward pass."""
+        self.ran[self.registry.module(module)] = module.training
+
+    @guarded
+    def cut(self, how: str) -> None:
+        """A tensor with a history is taken out of its graph."""
+        if self.depth == 0 and not self.steps and len(self.cuts) < 64:
+            place = user_place()
+            if place is not None:
+                self.cuts.append((how, place, next(reversed(self.ran), None)))
+
+    def flush_forward(self) -> None:
+        """Tells what ran and what was cut since the last backward pass."""
+        for how, place, after in self.cuts:
+            self.hear(events.Cut(*self.now(), place, how, after))
+        self.cuts.clear()
+        if self.ran:
+            evaluating = self.same(number for number, training in self.ran.items() if not training)
+            modules = self.same(self.ran)
+            self.ran.clear()
+            self.hear(events.Forward(*self.now(), None, modules, evaluating))
+        self.forwards_left -= 1
+        if self.forwards_left == 0:
+            self.watch_forward(False)
+
+    def expect_forward(self, passes: int) -> None:
+        """Notes forward calls before the next few backward passes."""
+        if self.forwards_left == 0:
+            self.watch_forward(True)
+        self.forwards_left = max(self.forwards_left, passes)
+
+    @guarded
+    def end(self, failed: bool) -> None:
+        """The run is over."""
+        self.flush()
+        self.notice(self.registry.parameters)
+        self.notice_writes()
+        self.hear(events.End(*self.now(), None, failed))
+
+
+class StepUnderWay:
+    """A step between its beginning and its end."""
+
+    __slots__ = ("closure", "found", "has_inner", "measurement", "optimizer", "place")
+
+    def __init__(self, optimizer: Any, place: Place | None, closure: bool) -> None:
+        self.optimizer = optimizer
+        self.place = place
+        self.closure = closure
+        self.has_inner = False  # another optimizer has stepped inside
+        self.found: tuple = ((), (), ())
+        self.measurement: Measurement | None = None

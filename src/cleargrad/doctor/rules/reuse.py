@@ -1,0 +1,64 @@
+"""Contributions that are used more than once. Every correct program uses each at most once, so this is exact.
+
+Read next: rules/drop.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cleargrad.doctor.events import Backward, Step
+from cleargrad.doctor.findings import Finding
+from cleargrad.doctor.ledger import Use
+from cleargrad.doctor.rules import Case, rule
+from cleargrad.doctor.sentences import counted, listed, passes_by_line
+
+
+@rule("gradient-reused", "error", on=Step)
+def gradient_reused(event: Step, case: Case) -> Iterator[Finding]:
+    """A step used contributions that an earlier step had used."""
+    use = case.ledger.use
+    if use is None or not use.reused:
+        return
+    passes = {backward.number: backward for found in use.reused.values() for backward in found}
+    fresh = {backward.number: backward for number in use.reused for backward in use.fresh[number]}
+    total, old = len(passes) + len(fresh), len(passes)
+    earlier = sorted({step.step for number in use.reused for step in use.earlier[number]})
+    message = (
+        f"step {event.step} used gradients of {counted(total, 'backward call')}; "
+        f"{old} of them ({passes_by_line(passes.values())}) had been used before"
+    )
+    yield case.finding(
+        event,
+        message,
+        fix=missing_clear(event, list(fresh.values())),
+        evidence=[
+            f"used before by step {listed(earlier)}: the contributions of {passes_by_line(passes.values())}",
+            f"in {counted(len(use.reused), 'parameter')}: {listed(case.names(use.reused), 4)}",
+            *expectations(case, use),
+        ],
+        parameters=use.reused,
+        facts={"passes": total, "reused": old, "earlier_steps": earlier},
+    )
+
+
+def missing_clear(event: Step, fresh: list[Backward]) -> str:
+    if not fresh:
+        return f"call backward() before every step: {event.place} stepped again on gradients that were used up"
+    first = min(fresh, key=lambda backward: backward.number)
+    return f"optimizer.zero_grad() is missing before {first.place}"
+
+
+def expectations(case: Case, use: Use) -> list[str]:
+    """What some gradients should have been, where that is known."""
+    found = []
+    for number, (expected, actual) in sorted(case.ledger.compared.items()):
+        if number in use.reused:
+            name = case.registry.name(number)
+            found.append(f"expected gradient of {name} {figures(expected)}, actual {figures(actual)}")
+    return found[:2]
+
+
+def figures(values: list[float]) -> str:
+    shown = ", ".join(f"{value:.4g}" for value in values[:3])
+    return shown if len(values) == 1 else f"[{shown}{', ...' if len(values) > 3 else ''}]"

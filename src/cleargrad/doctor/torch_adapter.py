@@ -1,0 +1,77 @@
+"""Real PyTorch as the doctor's engine.
+
+Accumulation is heard through a hook on each parameter; a mark in the metadata of a loss's node tells whether its graph
+is still alive. Nothing here imports torch: the program has done so. Read next: cleargrad_adapter.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+from cleargrad.doctor.library_observer import LibraryObserver
+from cleargrad.doctor.places import PACKAGE
+from cleargrad.doctor.registry import Parameter
+
+
+GRAPH, SCALED = "cleargrad doctor: graph", "cleargrad doctor: scaled by"  # keys in the metadata of nodes
+NODES_BEHIND = 12  # nodes between a loss and a scaler's product that are looked through
+
+
+def real_torch() -> Any:
+    """PyTorch, if the program has imported it; None when there is none, or when cleargrad is served as torch."""
+    torch = sys.modules.get("torch")
+    file = getattr(torch, "__file__", None)
+    return None if file is None or file.startswith(PACKAGE) else torch
+
+
+class Mark:
+    """Lies in a graph and dies with it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class TorchObserver(LibraryObserver):
+    """Observes PyTorch."""
+
+    engine = "torch"
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.is_compiling = real_torch().compiler.is_compiling  # type: ignore[method-assign]
+
+    def hook(self, record: Parameter, tensor: Any) -> None:
+        record.hooked = True
+        accumulated, number = self.accumulated, record.number
+        self.patches.handle(tensor.register_post_accumulate_grad_hook(lambda _: accumulated(number)))
+
+    def norms(self, tensors: list[Any]) -> list[float]:
+        if not tensors:
+            return []
+        torch = real_torch()
+        norms = [norm.double() for norm in torch._foreach_norm(tensors)]
+        return torch.stack([norm.to(norms[0].device) for norm in norms]).tolist()
+
+    def mark_graph(self, root: Any) -> weakref.ref | None:
+        node = root.grad_fn
+        if node is None:
+            return None
+        mark = Mark()
+        node.metadata[GRAPH] = mark
+        return weakref.ref(mark)
+
+    def mark_scaled(self, output: Any, scaler: int) -> None:
+        output.grad_fn.metadata[SCALED] = scaler
+
+    def scaler_behind(self, root: Any) -> int | None:
+        if not self.registry.scalers.refs:
+            return None
+        waiting = [root.grad_fn]
+        for node in waiting:
+            if node is not None:
+                if SCALED in node.metadata:
+                    return node.metadata[SCALED]
+                if len(waiting) < NODES_BEHIND:
+                    waiting += [node for node, _ in node.next_functions]
+        return None
