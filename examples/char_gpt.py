@@ -136,6 +136,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.5)
     parser.add_argument("--text", type=Path, default=STORY)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -148,15 +149,21 @@ def main() -> None:
     scheduler = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: schedule(step, args.steps, warmup=20)
     )
-    print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(text)} letters")
-    for step in range(1, args.steps + 1):
-        inputs, targets = get_batch(text, args.batch_size, model.config.context)
+
+    def train(inputs: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
-        lr = scheduler.get_last_lr()[0]
         optimizer.step()
+        return loss, norm
+
+    if args.compile:
+        train = torch.compile(train)
+    print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(text)} letters")
+    for step in range(1, args.steps + 1):
+        lr = scheduler.get_last_lr()[0]
+        loss, norm = train(*get_batch(text, args.batch_size, model.config.context))
         scheduler.step()
         if step == 1 or step % 25 == 0:
             print(f"step {step:4d}   loss {loss.item():.5f}   gradient norm {norm.item():.4f}   lr {lr:.6f}")

@@ -9,6 +9,7 @@ to the next, but gradients are not: each piece is backpropagated by itself.
 """
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -39,19 +40,26 @@ def cut(text: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     return inputs, targets
 
 
-def train_epoch(
-    model: CharLSTM, inputs: torch.Tensor, targets: torch.Tensor, optimizer: torch.optim.Optimizer, piece: int
-) -> float:
-    model.train()
-    state, total, count = None, 0.0, 0
-    for x, y in zip(inputs.split(piece, dim=1), targets.split(piece, dim=1)):
+def make_step(model: CharLSTM, optimizer: torch.optim.Optimizer) -> Callable:
+    def step(x: torch.Tensor, y: torch.Tensor, state: tuple | None) -> tuple[torch.Tensor, tuple]:
         optimizer.zero_grad()
         logits, state = model(x, state)
         loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
         optimizer.step()
-        state = tuple(part.detach() for part in state)
+        return loss, tuple(part.detach() for part in state)
+
+    return step
+
+
+def train_epoch(
+    model: CharLSTM, inputs: torch.Tensor, targets: torch.Tensor, step: Callable, piece: int
+) -> float:
+    model.train()
+    state, total, count = None, 0.0, 0
+    for x, y in zip(inputs.split(piece, dim=1), targets.split(piece, dim=1)):
+        loss, state = step(x, y, state)
         total += loss.item() * y.numel()
         count += y.numel()
     return total / count
@@ -79,6 +87,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.4)
     parser.add_argument("--text", type=Path, default=STORY)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -89,9 +98,12 @@ def main() -> None:
 
     model = CharLSTM(len(alphabet))
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+    step = make_step(model, optimizer)
+    if args.compile:
+        step = torch.compile(step)
     print(f"{len(text)} letters, {len(alphabet)} different ones")
     for epoch in range(args.epochs):
-        loss = train_epoch(model, inputs, targets, optimizer, args.piece)
+        loss = train_epoch(model, inputs, targets, step, args.piece)
         if epoch == 0 or (epoch + 1) % 5 == 0:
             print(f"epoch {epoch + 1:3d}   loss per letter {loss:.5f}")
             print(f"            {tell(model, 'The keeper', 80, alphabet, args.temperature)}")

@@ -75,6 +75,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--images", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -87,17 +88,23 @@ def main() -> None:
         model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=True
     )
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, args.lr, total_steps=args.epochs * len(loader))
+
+    def step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(images), labels, label_smoothing=0.05)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if args.compile:
+        step = torch.compile(step)
     print(model)
     for epoch in range(args.epochs):
         model.train()
         total = 0.0
         for images, labels in loader:
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(images), labels, label_smoothing=0.05)
-            loss.backward()
-            optimizer.step()
+            total += step(images, labels).item()
             scheduler.step()
-            total += loss.item()
         test_loss, confusion = evaluate(model, test_images, test_labels)
         accuracy = confusion.trace() / confusion.sum()
         print(

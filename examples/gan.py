@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=48)
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -88,7 +89,7 @@ def main() -> None:
     discriminator_optimizer = torch.optim.Adam(discriminator.parameters(), lr=args.lr, betas=(0.5, 0.999))
     same_noise = torch.randn(512, NOISE)
 
-    for step in range(1, args.steps + 1):
+    def train_both() -> tuple[torch.Tensor, torch.Tensor]:
         thrown = generator(torch.randn(args.batch_size, NOISE))
 
         discriminator_optimizer.zero_grad()
@@ -101,7 +102,12 @@ def main() -> None:
         g_loss = generator_loss(discriminator, thrown)
         g_loss.backward()
         generator_optimizer.step()
+        return d_loss, g_loss
 
+    if args.compile:
+        train_both = torch.compile(train_both)
+    for step in range(1, args.steps + 1):
+        d_loss, g_loss = train_both()
         if step == 1 or step % 50 == 0:
             report(step, generator, (d_loss.item(), g_loss.item()), same_noise)
 

@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=16)
     parser.add_argument("--ahead", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     torch.set_default_dtype(torch.float64)
@@ -75,6 +76,8 @@ def main() -> None:
         loss.backward()
         return loss
 
+    if args.compile:
+        closure = torch.compile(closure)
     for step in range(1, args.steps + 1):
         loss = optimizer.step(closure)
         with torch.no_grad():

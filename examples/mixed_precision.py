@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--max-norm", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -69,22 +70,30 @@ def main() -> None:
             prediction = model(x)
         return F.mse_loss(prediction.float(), y)
 
+    def accumulate(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = loss_of(x, y)
+        # Each pass contributes its share, so that the sum is the gradient of the mean over all of them.
+        scaler.scale(loss / args.accumulate).backward()
+        return loss
+
+    def update() -> None:
+        scaler.unscale_(optimizer)  # the norm must be that of the true gradients
+        nn.utils.clip_grad_norm_(model.parameters(), args.max_norm)
+        scaler.step(optimizer)  # left out where a gradient overflowed
+        scaler.update()
+        optimizer.zero_grad()
+
+    if args.compile:
+        accumulate, update = torch.compile(accumulate), torch.compile(update)
     for epoch in range(1, args.epochs + 1):
         model.train()
         total, skipped = 0.0, 0
         for number, (x, y) in enumerate(loader, start=1):
-            loss = loss_of(x, y)
-            # Each pass contributes its share, so that the sum is the gradient of the mean over all of them.
-            scaler.scale(loss / args.accumulate).backward()
-            total += loss.item()
+            total += accumulate(x, y).item()
             if number % args.accumulate:
                 continue
-            scaler.unscale_(optimizer)  # the norm must be that of the true gradients
-            nn.utils.clip_grad_norm_(model.parameters(), args.max_norm)
             scale = scaler.get_scale()
-            scaler.step(optimizer)  # left out where a gradient overflowed
-            scaler.update()
-            optimizer.zero_grad()
+            update()
             if scaler.get_scale() < scale:
                 skipped += 1
             else:

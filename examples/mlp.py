@@ -8,6 +8,7 @@ The digits are a small bitmap font, shifted at random and covered with noise.
 """
 
 import argparse
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -61,15 +62,22 @@ class Classifier(nn.Module):
         return self.layers(images)  # (batch, 10)
 
 
-def train_epoch(model: nn.Module, loader: DataLoader, optimizer: torch.optim.Optimizer) -> float:
-    model.train()
-    total = 0.0
-    for images, labels in loader:
+def make_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable:
+    def step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         optimizer.zero_grad()
         loss = F.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
-        total += loss.item() * len(images)
+        return loss
+
+    return step
+
+
+def train_epoch(model: nn.Module, loader: DataLoader, step: Callable) -> float:
+    model.train()
+    total = 0.0
+    for images, labels in loader:
+        total += step(images, labels).item() * len(images)
     return total / len(loader.dataset)
 
 
@@ -96,6 +104,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=4000)
     parser.add_argument("--noise", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -105,9 +114,12 @@ def main() -> None:
 
     model = Classifier()
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+    step = make_step(model, optimizer)
+    if args.compile:
+        step = torch.compile(step)
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(train_set)} images")
     for epoch in range(args.epochs):
-        train_loss = train_epoch(model, loader, optimizer)
+        train_loss = train_epoch(model, loader, step)
         test_loss, accuracy = evaluate(model, test_images, test_labels)
         print(
             f"epoch {epoch + 1:2d}   train loss {train_loss:.5f}"

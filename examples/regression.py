@@ -40,18 +40,30 @@ def evaluate(model: nn.Module, loader: DataLoader, criterion: nn.Module) -> floa
 
 
 def train(
-    model: nn.Module, train_loader: DataLoader, test_loader: DataLoader, epochs: int, lr: float
+    model: nn.Module,
+    train_loader: DataLoader,
+    test_loader: DataLoader,
+    epochs: int,
+    lr: float,
+    compiled: bool,
 ) -> None:
     criterion = nn.MSELoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=max(1, epochs // 3), gamma=0.3)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compiled:
+        step = torch.compile(step)
     for epoch in range(epochs):
         model.train()
         for x, y in train_loader:
-            optimizer.zero_grad()
-            loss = criterion(model(x), y)
-            loss.backward()
-            optimizer.step()
+            step(x, y)
         scheduler.step()
         if epoch == 0 or (epoch + 1) % 5 == 0:
             train_loss = evaluate(model, train_loader, criterion)
@@ -66,6 +78,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--houses", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -79,7 +92,7 @@ def main() -> None:
     test_loader = DataLoader(test_set, batch_size=256)
 
     model = nn.Linear(3, 1)
-    train(model, train_loader, test_loader, args.epochs, args.lr)
+    train(model, train_loader, test_loader, args.epochs, args.lr, args.compile)
 
     with torch.no_grad():
         learned = (model.weight[0] * price_std / feature_std).tolist()

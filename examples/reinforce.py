@@ -92,6 +92,7 @@ def main() -> None:
     parser.add_argument("--discount", type=float, default=0.99)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make a program of the network")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     # One action that falls out differently changes all that follows; in double precision, rounding decides none.
@@ -99,6 +100,8 @@ def main() -> None:
 
     environment, policy = CartPole(args.longest), Policy()
     optimizer = torch.optim.Adam(policy.parameters(), lr=args.lr)
+    if args.compile:
+        policy.layers = torch.compile(policy.layers)
     lengths, losses = [], []
     for episode in range(1, args.episodes + 1):
         log_probabilities = play(environment, policy)

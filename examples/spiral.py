@@ -1,6 +1,7 @@
 """Trains a small network to tell the arms of a spiral apart, then shows what a forgotten zero_grad does.
 
     python examples/spiral.py
+    python examples/spiral.py --compile
 
 Nothing but tensors and autograd: the weights are tensors, the training step is five lines. Change the import
 to `import torch` and it prints the same numbers.
@@ -43,21 +44,28 @@ def forward(weights: list, x):
     return hidden @ w3 + b3  # (600, 3)
 
 
-def train(steps: int, clear_gradients: bool) -> list:
-    """Losses of a run; without clear_gradients, `.grad` keeps what earlier steps left in it."""
+def update(weights: list, x, y, clear_gradients: bool) -> tuple:
+    """One step; without clear_gradients, `.grad` keeps what earlier steps left in it."""
+    logits = forward(weights, x)
+    loss = torch.nn.functional.cross_entropy(logits, y)
+    loss.backward()
+    with torch.no_grad():
+        for weight in weights:
+            weight -= 0.3 * weight.grad
+            if clear_gradients:
+                weight.grad = None
+    return loss, logits
+
+
+def train(steps: int, clear_gradients: bool, compiled: bool) -> list:
+    """The losses of a run."""
     torch.manual_seed(0)
     x, y = spiral()
     weights = make_weights()
+    step_once = torch.compile(update) if compiled else update
     losses = []
     for step in range(steps):
-        logits = forward(weights, x)
-        loss = torch.nn.functional.cross_entropy(logits, y)
-        loss.backward()
-        with torch.no_grad():
-            for weight in weights:
-                weight -= 0.3 * weight.grad
-                if clear_gradients:
-                    weight.grad = None
+        loss, logits = step_once(weights, x, y, clear_gradients)
         losses.append(loss.item())
         if (step + 1) % 100 == 0 and clear_gradients:
             accuracy = (logits.argmax(dim=1) == y).float().mean().item()
@@ -66,12 +74,13 @@ def train(steps: int, clear_gradients: bool) -> list:
 
 
 def main() -> None:
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    compiled = "--compile" in sys.argv
+    steps = next((int(argument) for argument in sys.argv[1:] if argument.isdigit()), 500)
     print(f"Training a network of 3 layers on {ARMS * POINTS} points of a spiral, {steps} steps.\n")
     start = time.perf_counter()
-    right = train(steps, clear_gradients=True)
+    right = train(steps, clear_gradients=True, compiled=compiled)
     print(f"\n{steps} steps in {time.perf_counter() - start:.1f} s, loss {right[0]:.3f} -> {right[-1]:.3f}")
-    wrong = train(steps, clear_gradients=False)
+    wrong = train(steps, clear_gradients=False, compiled=compiled)
     print(f"The same without clearing .grad:  loss {wrong[0]:.3f} -> {wrong[-1]:.3f}")
     print("\nbackward() adds to .grad: a step that does not clear it uses every old gradient again.")
 

@@ -76,20 +76,27 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="make one program of each training step")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
     loader = DataLoader(TensorDataset(make_faces(args.images)), batch_size=args.batch_size, shuffle=True)
     model = VAE()
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+
+    def step(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        optimizer.zero_grad()
+        redraw, divergence = losses(images, *model(images))
+        (redraw + divergence).backward()
+        optimizer.step()
+        return redraw, divergence
+
+    if args.compile:
+        step = torch.compile(step)
     for epoch in range(args.epochs):
         totals = torch.zeros(2)
         for (images,) in loader:
-            optimizer.zero_grad()
-            redraw, divergence = losses(images, *model(images))
-            (redraw + divergence).backward()
-            optimizer.step()
-            totals += torch.stack([redraw, divergence]).detach()
+            totals += torch.stack(step(images)).detach()
         redraw, divergence = (totals / len(loader)).tolist()
         print(
             f"epoch {epoch + 1:2d}   loss {redraw + divergence:.4f}"

@@ -398,6 +398,8 @@ def retain_grad(self: Tensor) -> None:
     node, number = split_edge(edge)
     if keeps_grad(node, number):
         return
+    if mode.recorder is not None:
+        mode.recorder.keep_grad(self)
     owner = weakref.ref(self)
 
     def keep(grad: Tensor) -> None:

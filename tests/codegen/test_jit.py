@@ -53,6 +53,29 @@ def test_code_comes_from_the_disk_the_second_time(own_cache: Path) -> None:
     assert array.tolist() == [1.5] * 8
 
 
+def test_a_named_kernel_on_the_disk_is_not_written_again(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+
+    def write() -> jit.Kernel:
+        written.append(1)
+        return add_kernel(4.5)
+
+    for _ in range(2):
+        machine = jit.Jit()
+        (address,) = machine.addresses([jit.Kernel.later("four and a half", write)])
+        array = np.zeros(4, np.float32)
+        run_alone(address, array, 1)
+        assert array.tolist() == [4.5] * 4
+    assert len(written) == 1
+    monkeypatch.setattr(jit, "sources", lambda: "other modules")
+    jit.Jit().addresses([jit.Kernel.later("four and a half", write)])
+    assert len(written) == 2
+    monkeypatch.setattr(jit, "sources", lambda: "")  # modules that cannot be read: the text decides
+    assert jit.Kernel.later("four and a half", write).identity == add_kernel(4.5).module
+
+
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
 def test_a_damaged_file_is_compiled_anew(damage: bytes | None, own_cache: Path) -> None:
     jit.Jit().addresses([add_kernel(2.5)])

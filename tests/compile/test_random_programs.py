@@ -27,7 +27,7 @@ import torch
 
 import cleargrad as cg
 from cleargrad.compile import entry, tracer
-from tests.programs import Leaf, Line
+from tests.programs import Line
 from tests.test_fuzz import (
     COMPILED,
     Different,
@@ -135,7 +135,10 @@ class Side:
 
 def check_compiled(program: Program, backend: str) -> None:
     program = fitting(program)
-    eager, native = Side(program, lambda function: function), Side(program, partial(cg.compile, backend=backend))
+    eager, native = (
+        Side(program, lambda function: function),
+        Side(program, partial(cg.compile, backend=backend)),
+    )
     for variant in range(CALLS):
         eager.call(variant)
         native.call(variant)

@@ -22,6 +22,7 @@ from cleargrad.autograd.node import (
     Node,
     NodePreHook,
     Output,
+    Packed,
     edge_of,
     freed_error,
     split_edge,
@@ -358,6 +359,8 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
         pulled = pull_with_checks(node, grad, mask)
     elif mode.observer is not None:
         pulled = mode.observer.measure(node.name(), lambda: node.pull(grad, mask))
+    elif mode.recorder is not None and is_own(node):
+        pulled = mode.recorder.unwatched(node.pull, grad, mask)
     else:
         pulled = node.pull(grad, mask)
     if node.extra is not None and node.extra.posthooks:
@@ -367,6 +370,12 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
             if result is not None:
                 pulled = list(result) if isinstance(result, (tuple, list)) else [result]
     return pulled
+
+
+def is_own(node: Node) -> bool:
+    """Whether only ops are called to pull: no function of the user's, no hook that gives a saved value back."""
+    saved = node.saved
+    return type(node).pull is Node.pull and (saved is FREED or not any(type(x) is Packed for x in saved))
 
 
 def zeros(node: Node, number: int) -> Tensor | None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
-import linecache
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -37,7 +35,8 @@ def add_to(commands) -> None:
     parser.add_argument("--engine", choices=("torch", "cleargrad"), help="what runs the script's `import torch`")
     parser.add_argument("--strict", action="store_true", help="raise an exception where a problem is found")
     parser.add_argument("--ignore", metavar="RULE", action="append", default=[], help="leave out a rule")
-    parser.add_argument("--baseline", metavar="FILE", help="known findings, which do not count; made if missing")
+    parser.add_argument("--baseline", metavar="FILE", help="a file of known findings, which do not count")
+    parser.add_argument("--write-baseline", action="store_true", help="make what is found now the known findings")
     parser.add_argument("--max-steps", metavar="N", type=int, help="end the script after N optimizer steps")
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module")
     parser.add_argument("program", metavar="PROGRAM", help="a Python file, or a module with -m")
@@ -49,9 +48,14 @@ def examine(options: argparse.Namespace) -> int:
     """Runs the program under a watch, and reports."""
     from cleargrad.doctor.session import Session
 
+    if options.write_baseline and options.baseline is None:
+        sys.exit("cleargrad doctor: --write-baseline needs --baseline FILE")
+
     engine = options.engine or ("cleargrad" if importlib.util.find_spec("torch") is None else None)
     session = Session(engine=engine, strict=options.strict, ignore=options.ignore, max_steps=options.max_steps)
+    folder = os.getcwd()
     status = run_watched(session, options)
+    os.chdir(folder)  # the program may have gone elsewhere, and paths are meant from here
     return conclude(session, options, status)
 
 
@@ -69,7 +73,7 @@ def run_watched(session: Any, options: argparse.Namespace) -> int:
             session.engine = "cleargrad"
             session.attach()
 
-    failed = True
+    failed, reason = True, None
     try:
         run(options.program, options.arguments, options.module, serve)
         status, failed = 0, False
@@ -77,9 +81,10 @@ def run_watched(session: Any, options: argparse.Namespace) -> int:
         status = exit_status(leaving)
         failed = status != 0
     except BaseException as error:
+        reason = error
         sys.excepthook(type(error), error, error.__traceback__)
         status = 130 if isinstance(error, KeyboardInterrupt) else 1
-    session.detach(failed)
+    session.detach(failed, reason)
     return status
 
 
@@ -92,41 +97,33 @@ def exit_status(leaving: SystemExit) -> int:
 
 def conclude(session: Any, options: argparse.Namespace, status: int) -> int:
     """Writes the reports; the answer is the exit status."""
-    from cleargrad.doctor.reports import write
+    from cleargrad.doctor.reports import as_text, write
 
-    problems = session.findings.problems
-    if options.baseline is not None:
-        problems = without_known(problems, options.baseline)
     sys.stdout.flush()
-    print(write(session, "text"), file=sys.stderr)
+    known = known_findings(session, options)
+    as_text.show(session, known)
     for form in ("json", "html", "sarif"):
         path = getattr(options, form)
         if path is not None:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(write(session, form))
-    return status or (1 if problems else 0)
+    return status or int(any(problem not in known for problem in session.findings.problems))
 
 
-# Known findings --------------------------------------------------------------------------------------------
+def known_findings(session: Any, options: argparse.Namespace) -> list[Any]:
+    """What the baseline lists, after it was written if that was asked for. A missing one lists nothing."""
+    from cleargrad.doctor import baseline
+    from cleargrad.doctor.sentences import counted
 
-
-def without_known(problems: list[Any], path: str) -> list[Any]:
-    """The problems that a baseline does not list; without a file, all are written to one and none is left."""
-    if not os.path.exists(path):
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"known": [fingerprint(problem) for problem in problems]}, file, indent=1)
+    if options.baseline is None:
         return []
-    with open(path, encoding="utf-8") as file:
-        known = json.load(file)["known"]
-    return [problem for problem in problems if fingerprint(problem) not in known]
-
-
-def fingerprint(problem: Any) -> list[str]:
-    """What stays the same while lines move: the rule, the file and the text of the line."""
-    if problem.file is None:
-        return [problem.rule, "", problem.message]
-    text = linecache.getline(problem.file, problem.line).strip()
-    return [problem.rule, os.path.relpath(problem.file).replace(os.sep, "/"), text]
+    if options.write_baseline:
+        count = baseline.write(options.baseline, session.findings)
+        print(f"cleargrad doctor: {options.baseline} lists {counted(count, 'known finding')} now", file=sys.stderr)
+    elif not os.path.exists(options.baseline):
+        print(f"cleargrad doctor: there is no {options.baseline}; --write-baseline makes it", file=sys.stderr)
+        return []
+    return baseline.known_in(options.baseline, session.findings)
 
 
 # Waiting for PyTorch ---------------------------------------------------------------------------------------

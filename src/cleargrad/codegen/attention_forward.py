@@ -14,8 +14,8 @@ from cleargrad.codegen.attention_tiles import (
     AttentionCode,
     Panel,
     Structure,
+    finished,
     weight_of,
-    with_products,
 )
 from cleargrad.codegen.jit import Kernel
 from cleargrad.codegen.llvm_text import Val
@@ -46,7 +46,7 @@ class Forward:
         code = self.code
         with code.loop(PARAMETERS[1], PARAMETERS[2]) as unit:
             self.unit(unit)
-        return with_products(self.structure, code, ALONG, ACROSS)
+        return finished(self.structure, code)
 
     def unit(self, unit: Val) -> None:
         code = self.code

@@ -10,7 +10,7 @@ codegen/attention.py.
 
 from __future__ import annotations
 
-from cleargrad.codegen.attention_tiles import ACROSS, ALONG, AttentionCode, Panel, Structure, weight_of, with_products
+from cleargrad.codegen.attention_tiles import ACROSS, ALONG, AttentionCode, Panel, Structure, finished, weight_of
 from cleargrad.codegen.jit import Kernel
 from cleargrad.codegen.llvm_text import Val, width_of
 from cleargrad.codegen.packing import PARAMETERS
@@ -52,7 +52,7 @@ class Gradient:
                 self.later = code.compare("sgt", number, code.zero)
                 first = code.add(begin, code.mul(number, code.word("block")))
                 self.block(first, code.least(code.word("block"), code.sub(end, first)))
-        return with_products(self.structure, code, ALONG, ACROSS)
+        return finished(self.structure, code)
 
     def block(self, first: Val, count: Val) -> None:
         """All that one block of keys takes part in."""
@@ -61,8 +61,6 @@ class Gradient:
         for room, pitch in ((self.keys_room, "width_pitch"), (self.values_room, "depth_pitch")):
             with code.loop(code.zero, code.mul(count, code.word(pitch)), code.width) as place:
                 code.store(code.const(0, code.type), code.at(room, place, code.element))
-        for name, columns in (("dk", "width"), ("dv", "depth")):
-            code.fetch_place(name, first, count, columns)
         self.keys, self.values = (code.copied(name, first, count) for name in ("k", "v"))
         begin = code.binary("udiv", first, code.across) if self.structure.causal else code.zero
         with code.loop(begin, code.word("panels")) as number:
@@ -70,11 +68,8 @@ class Gradient:
         for name, room, columns in (("dk", self.keys_room, "width"), ("dv", self.values_room, "depth")):
             place = code.row(code.base(name), name, first)
             pitch = code.word(f"{columns}_pitch")
-            change = self.scaled if name == "dk" else lambda value: value
-            code.copy_rows(room, pitch, place, code.word(f"{name}_row"), count, code.word(columns), change)
-
-    def scaled(self, value: Val) -> Val:
-        return self.code.mul(value, self.code.splat(self.code.scale(), width_of(value.type)))
+            factor = code.scale() if name == "dk" else None
+            code.copy_rows(room, pitch, place, code.word(f"{name}_row"), count, code.word(columns), factor)
 
     def panel(self, number: Val, panel: Panel, first: Val, count: Val) -> None:
         code, across = self.code, self.code.across
@@ -82,8 +77,6 @@ class Gradient:
         width, depth = code.word("width"), code.word("depth")
         columns = {"g": "depth", "q": "width", "k": "width", "v": "depth", "out": "depth"}
         code.fetch_ahead(self.head, panel, columns)
-        if self.structure.single:
-            code.fetch_place("dq", panel.first, panel.count, "width")
         self.take_rows(panel)
         scores, slopes = code.room("scores_room"), code.room("slopes_room")
         code.multiply(ALONG, *self.keys, self.queries, across, width, scores, across, count, code.no)
@@ -221,4 +214,4 @@ def collect(structure: Structure) -> Kernel:
         place = code.row(code.base("dq"), "dq", panel.first)
         scale = code.splat(code.scale(), code.width)
         code.put_panel(sums, code.word("width"), [scale] * structure.vectors, place, "dq", panel)
-    return with_products(structure, code)
+    return finished(structure, code)

@@ -9,7 +9,7 @@ codegen/attention_forward.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cleargrad.codegen.jit import Kernel
@@ -92,16 +92,19 @@ class Tile:
             code.at(left, code.mul(code.integer(row), left_step), element) for row in range(self.height)
         ]
         self.line, self.column = code.slot("ptr", right), code.slot("ptr", left)
-        evenly = code.binary("and", count, code.integer(-UNROLL))
-        with code.loop(code.integer(0), evenly, UNROLL) as k:
-            for more in range(UNROLL):
-                self.step(code.add(k, code.integer(more)), totals)
-        with code.loop(evenly, count) as k:
-            self.step(k, totals)
+        unroll = UNROLL if self.height == self.structure.height else 1
+        evenly = code.binary("and", count, code.integer(-unroll))
+        for begin, end, step in ((code.integer(0), evenly, unroll), (evenly, count, 1))[: min(unroll, 2)]:
+            with code.loop(begin, end, step) as k:
+                sums = {cell: code.get(totals[cell], self.type) for cell in self.cells}
+                for more in range(step):
+                    self.step(code.add(k, code.integer(more)), sums)
+                for cell in self.cells:
+                    code.set(totals[cell], sums[cell])
         for cell in self.cells:
             code.store(code.get(totals[cell], self.type), places[cell])
 
-    def step(self, k: Val, totals: dict[tuple[int, int], Val]) -> None:
+    def step(self, k: Val, sums: dict[tuple[int, int], Val]) -> None:
         """Adds what one k gives."""
         code, s, element = self.code, self.structure, self.element
         _, left_step, _, right_step, *_ = TILE
@@ -118,8 +121,7 @@ class Tile:
             )
             factor = code.splat(code.load(where, element), s.lanes)
             for number, value in enumerate(values):
-                total = code.get(totals[row, number], self.type)
-                code.set(totals[row, number], code.fma(factor, value, total))
+                sums[row, number] = code.fma(factor, value, sums[row, number])
         if factors is not None:
             code.set(self.column, code.at(factors, left_step, element))
 
@@ -130,7 +132,7 @@ def part_of(code: ProductCode, name: str, parameters: Sequence[Val]) -> str:
 
 
 def heights(s: Structure) -> list[int]:
-    return [s.height, 4, 2, 1]
+    return [s.height, 4, 1]
 
 
 def product(s: Structure, kind: str) -> tuple[str, set[str]]:
@@ -164,11 +166,67 @@ def product(s: Structure, kind: str) -> tuple[str, set[str]]:
     return part_of(code, kind, [*TILE, ROWS]), code.declared
 
 
-def with_products(s: Structure, code: WindowCode, *kinds: str) -> Kernel:
-    """The finished kernel with the functions it calls."""
+# Rows ------------------------------------------------------------------------------------------------------
+
+
+def rows_function(s: Structure) -> tuple[str, set[str]]:
+    """A function that copies rows, times a factor."""
+    code = WindowCode([], s.element, s.lanes)
+    source, source_step, place, place_step, count, columns = (Val(f"%{name}", "i64") for name in "abcdef")
+    source, place, factor = Val("%a", "ptr"), Val("%c", "ptr"), Val("%g", s.element)
+    pair = code.integer(2 * s.lanes - 1)
+    with code.loop(code.integer(0), count) as row:
+        here = code.at(source, code.mul(row, source_step), s.element)
+        there = code.at(place, code.mul(row, place_step), s.element)
+
+        def move(column: Val, width: int) -> None:
+            value = code.load(code.at(here, column, s.element), vector(s.element, width))
+            value = code.mul(value, code.splat(factor, width))
+            code.store(value, code.at(there, column, s.element))
+
+        even = code.compare("eq", code.binary("and", columns, pair), code.integer(0))
+        with code.when(even), code.loop(code.integer(0), columns, 2 * s.lanes) as column:
+            move(column, s.lanes)
+            move(code.add(column, code.integer(s.lanes)), s.lanes)
+        with code.when(code.opposite(even)):
+            code.sweep(code.integer(0), columns, move)
+    parameters = [source, source_step, place, place_step, count, columns, factor]
+    return part_of(code, "rows", parameters), code.declared
+
+
+def pack_function(s: Structure) -> tuple[str, set[str]]:
+    """A function that brings rows into the order of a panel."""
+    code = ProductCode(())
+    source, step, room, count, depth = (
+        Val(f"%{name}", "ptr" if name in "ac" else "i64") for name in "abcde"
+    )
+    matrix = Matrix(source, s.element, code.integer(1), step)
+    pack_panel(code, matrix, room, s.lanes, s.vectors, count, depth)
+    return part_of(code, "pack", [source, step, room, count, depth]), code.declared
+
+
+def fetch_function(s: Structure) -> tuple[str, set[str]]:
+    """A function that asks for rows."""
+    code = ProductCode(())
+    start, step, count, columns = (Val(f"%{name}", "ptr" if name == "a" else "i64") for name in "abcd")
+    with code.loop(code.integer(0), count) as row:
+        place = code.at(start, code.mul(row, step), s.element)
+        with code.loop(code.integer(0), columns, LINE // SIZES[s.element]) as column:
+            code.do(f"call void @llvm.prefetch.p0({code.at(place, column, s.element)}, i32 0, i32 2, i32 1)")
+    code.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    return part_of(code, "fetch", [start, step, count, columns]), code.declared
+
+
+FUNCTIONS = {"rows": rows_function, "pack": pack_function, "fetch": fetch_function}
+
+
+def finished(s: Structure, code: AttentionCode) -> Kernel:
+    """The kernel, with the functions it calls."""
     code.do("ret void")
-    made = [tile(s, kind, height) for kind in kinds for height in heights(s)]
-    made += [product(s, kind) for kind in kinds]
+    made = [FUNCTIONS[name](s) for name in FUNCTIONS if name in code.called]
+    for kind in (ALONG, ACROSS):
+        if kind in code.called:
+            made += [*(tile(s, kind, height) for height in heights(s)), product(s, kind)]
     text = code.function("kernel", PARAMETERS, notes="nounwind ")
     declared = code.declared.union(*(more for _, more in made))
     return Kernel("\n".join([*(text for text, _ in made), text]), tuple(declared))
@@ -206,6 +264,7 @@ class AttentionCode(WindowCode):
     def __init__(self, names: list[str], structure: Structure) -> None:
         super().__init__(names, structure.element, structure.lanes)
         self.structure = structure
+        self.called: set[str] = set()
         self.zero, self.one = self.integer(0), self.integer(1)
         self.across = self.integer(structure.panel)
         self.yes, self.no = Val("true", "i1"), Val("false", "i1")
@@ -260,6 +319,10 @@ class AttentionCode(WindowCode):
     def line(self, room: Val, index: Val) -> list[Val]:
         return self.vectors(self.at(room, self.mul(index, self.across), self.element))
 
+    def call_part(self, name: str, *operands: Val) -> None:
+        self.called.add(name)
+        super().call_part(name, *operands)
+
     def fetch_ahead(self, head: Val, panel: Panel, columns: dict[str, str]) -> None:
         """Asks for a panel's rows of the next head: heads of one row of memory lie apart, which processors do
         not see coming. Large heads are no use: what is asked for would be gone before it is read.
@@ -268,19 +331,7 @@ class AttentionCode(WindowCode):
         with self.when(self.compare("ne", self.word("ahead"), self.zero)):
             for name, extent in columns.items():
                 start = self.row(self.base(name, batch=following), name, panel.first)
-                self.fetch(start, name, panel.count, extent, 0)
-
-    def fetch_place(self, name: str, first: Val, count: Val, columns: str) -> None:
-        """Asks for rows that will be written."""
-        self.fetch(self.row(self.base(name), name, first), name, count, columns, 1)
-
-    def fetch(self, start: Val, name: str, count: Val, columns: str, writes: int) -> None:
-        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        with self.loop(self.zero, count) as number:
-            place = self.row(start, name, number)
-            with self.loop(self.zero, self.word(columns), LINE // SIZES[self.element]) as column:
-                where = self.at(place, column, self.element)
-                self.do(f"call void @llvm.prefetch.p0({where}, i32 {writes}, i32 2, i32 1)")
+                self.call_part("fetch", start, self.word(f"{name}_row"), panel.count, self.word(extent))
 
     def slots(self, value: float = 0) -> list[Val]:
         return [
@@ -308,9 +359,7 @@ class AttentionCode(WindowCode):
 
     def pack(self, source: Val, name: str, panel: Panel, room: Val, depth: Val) -> None:
         """Rows of the panel's queries as lines of a panel."""
-        matrix = Matrix(source, self.element, self.one, self.word(f"{name}_row"))
-        lanes, vectors = self.structure.lanes, self.structure.vectors
-        pack_panel(self, matrix, room, lanes, vectors, panel.count, depth)
+        self.call_part("pack", source, self.word(f"{name}_row"), room, panel.count, depth)
 
     def times(self, room: Val, lines: Val, factors: Sequence[Val]) -> None:
         """Multiplies the lines of a panel by a vector for each of theirs."""
@@ -341,9 +390,19 @@ class AttentionCode(WindowCode):
             ahead = self.splat(self.pure("i32", f"trunc {ahead} to i32"), self.width)
             for number, place in enumerate(self.line(scores, key)):
                 numbers = self.numbers(number * self.width, whole)
-                hidden = self.compare("slt", numbers, ahead)
-                value = self.select(hidden, self.const(LOWEST, self.type), self.load(place, self.type))
-                self.store(value, place)
+                self.put_bounded(place, self.bound(self.compare("slt", numbers, ahead), self.type), self.type)
+
+    def bound(self, hidden: Val, type: str) -> Val:
+        return self.select(hidden, self.const(LOWEST, type), self.const(-LOWEST, type))
+
+    def put_bounded(self, place: Val, bound: Val, type: str) -> None:
+        """Lowers a score to its bound: minus infinity, whatever it was, or infinity.
+
+        A score that is no number becomes infinity, and its row no number in the end, as it should. The load is
+        volatile so that load and store do not become one masked store, which is slow.
+        """
+        score = self.now(type, f"load volatile {type}, ptr {place.name}, align {SIZES[self.element]}")
+        self.store(self.select(self.compare("olt", score, bound), score, bound), place)
 
     def numbers(self, first: int, whole: str) -> Val:
         if self.width == 1:
@@ -384,36 +443,32 @@ class AttentionCode(WindowCode):
                 self.put_masked(place, value, self.type)
 
     def mask_value(self, mask: Val, place: Val, width: int) -> Val:
-        """Entries of the mask as what is added to scores; of booleans minus infinity or zero."""
+        """Entries of the mask as what is added to scores; of booleans as bounds of scores."""
         type = vector(self.element, width)
         if self.structure.mask == "float":
             return self.load(self.at(mask, place, self.element), type)
         entries = self.load(self.at(mask, place, "i8"), vector("i8", width))
-        looks = self.compare("ne", entries, self.const(0, entries.type))
-        return self.select(looks, self.const(0, type), self.const(LOWEST, type))
+        return self.bound(self.compare("eq", entries, self.const(0, entries.type)), type)
 
     def put_masked(self, place: Val, value: Val, type: str) -> None:
-        score = self.load(place, type)
         if self.structure.mask == "float":
-            self.store(self.add(score, value), place)
-        else:  # also where the score is no number
-            lowest = self.const(LOWEST, type)
-            self.store(self.select(self.compare("oeq", value, lowest), lowest, score), place)
+            self.store(self.add(self.load(place, type), value), place)
+        else:
+            self.put_bounded(place, value, type)
 
     # Back to rows ------------------------------------------------------------------------------------------
 
-    def put_panel(self, source: Val, columns: Val, factors: Sequence[Val], place: Val, name: str, panel: Panel):
+    def put_panel(self, source: Val, columns: Val, factors: Sequence[Val], place: Val, name: str, panel: Panel) -> None:
         """Stores a panel, [column][query], times a vector of factors, as rows of the result `name`."""
         step = self.word(f"{name}_row")
         uneven = self.binary("and", columns, self.integer(self.width - 1))
         whole = self.binary(
             "and", self.compare("eq", panel.count, self.across), self.compare("eq", uneven, self.zero)
         )
-        with self.when(whole):
-            self.turn(source, columns, factors, place, step)
+        room, pitch = self.room("rows_room"), self.word("rows_pitch")
+        target, target_step = self.select(whole, place, room), self.select(whole, step, pitch)
+        self.turn(source, columns, factors, target, target_step)
         with self.when(self.opposite(whole)):
-            room, pitch = self.room("rows_room"), self.word("rows_pitch")
-            self.turn(source, columns, factors, room, pitch)
             self.copy_rows(room, pitch, place, step, panel.count, columns)
 
     def turn(self, source: Val, columns: Val, factors: Sequence[Val], place: Val, step: Val) -> None:
@@ -429,19 +484,7 @@ class AttentionCode(WindowCode):
 
     def copy_rows(
         self, source: Val, source_step: Val, place: Val, place_step: Val, rows: Val, columns: Val,
-        change: Callable[[Val], Val] = lambda value: value,
+        factor: Val | None = None,
     ) -> None:  # fmt: skip
-        with self.loop(self.zero, rows) as row:
-            here = self.at(source, self.mul(row, source_step), self.element)
-            there = self.at(place, self.mul(row, place_step), self.element)
-
-            def move(column: Val, width: int, here: Val = here, there: Val = there) -> None:
-                value = self.load(self.at(here, column, self.element), vector(self.element, width))
-                self.store(change(value), self.at(there, column, self.element))
-
-            even = self.compare("eq", self.binary("and", columns, self.integer(2 * self.width - 1)), self.zero)
-            with self.when(even), self.loop(self.zero, columns, 2 * self.width) as column:
-                move(column, self.width)
-                move(self.add(column, self.integer(self.width)), self.width)
-            with self.when(self.opposite(even)):
-                self.sweep(self.zero, columns, move)
+        factor = self.const(1, self.element) if factor is None else factor
+        self.call_part("rows", source, source_step, place, place_step, rows, columns, factor)

@@ -16,6 +16,7 @@ import numpy as np
 from cleargrad.codegen.expr import Expr, Var
 
 LARGE = 8_192  # elements from which machine code pays for the way to it, about eight microseconds
+SHARED = 1 << 18  # multiply-adds from which NumPy's library would wake threads of its own
 # What NumPy does at the speed of memory, or what has no machine code.
 QUICK = {
     "add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "reciprocal", "identity", "floor", "ceil",
@@ -106,6 +107,27 @@ def quickened_op(kernel: Callable, get_op: Callable[[], Any], suits: Callable | 
         return kernel(first, *others, **attrs) if results is None else results
 
     return run
+
+
+# Products of matrices --------------------------------------------------------------------------------------
+
+
+def product(
+    x: np.ndarray, y: np.ndarray, bias: np.ndarray | None = None, out: np.ndarray | None = None
+) -> np.ndarray | None:
+    """x @ y plus a bias, by machine code; None where that is not to be had, or the operands are too strange.
+
+    Only for products of SHARED multiply-adds and more: below, NumPy's library multiplies in the calling thread
+    alone, as quickly and without a way to go.
+    """
+    found = kernels()
+    return None if found is None else found.product(x, y, bias, out)
+
+
+def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The product of two matrices, by whoever is quicker."""
+    value = product(x, y, None, out) if x.size * y.shape[1] >= SHARED else None
+    return np.dot(x, y, out) if value is None else value
 
 
 # Loops of kernels ------------------------------------------------------------------------------------------

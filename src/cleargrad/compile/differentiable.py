@@ -106,7 +106,7 @@ class Backward:
             halves = [Half(group, given) for group in groups(live)]
             if tracer.reason is None:
                 for half in halves:
-                    half.record(tracer, given)
+                    half.record(tracer)
         except (
             Exception
         ) as failure:  # what a formula raises is what backward() would raise, if it were called
@@ -147,7 +147,7 @@ class Backward:
 
     def prepare(self, make: Callable[[Graph], Any]) -> None:
         for half in self.halves:
-            half.program = make(half.graph)
+            half.prepare(make)
 
     def tie(
         self, tensors: Any, unique: list[int], inputs: list[np.ndarray], outputs: list[np.ndarray]
@@ -196,36 +196,40 @@ class Half:
             k for k, t in enumerate(given) if t._edge is not None and id(split_edge(edge_of(t))[0]) in among
         ]
         self.targets = [given[k] for k in self.arguments] + self.leaves
-        ends = [split_edge(edge_of(target))[0] for target in self.targets]
-        behind = [{id(node) for node in graph_behind([tensor])} for tensor in live]
         self.used_up = [frozenset(used_up_by(tensor)) for tensor in live]
-        self.reached = [[id(node) in nodes for node in ends] for nodes in behind]  # targets by each result
 
-    def record(self, tracer: Tracer, given: list[Tensor]) -> None:
+    def record(self, tracer: Tracer) -> None:
+        """The gradients from all results together and, where there are several, from each alone.
+
+        A result that backward() does not come from has no part in the gradients: a zero in its place would
+        be a zero for every leaf behind it, or a NaN.
+        """
         first = len(tracer.graph.inputs)
         with tracer, tracer.symbolic():
             tangents = [tracer.input(tensor) for tensor in self.live]
-            grads = walk(
-                self.live,
-                tangents,
-                retain_graph=True,
-                create_graph=False,
-                targets=self.targets,
-                accumulate=False,
-            )
-            self.grads = [None if grad is None else tracer.value(grad) for grad in grads]
+            self.ways = [self.walked(tracer, self.live, tangents)]
+            if len(self.live) > 1:
+                for tensor, tangent in zip(self.live, tangents, strict=True):
+                    self.ways.append(self.walked(tracer, [tensor], [tangent]))
         self.tangents = tracer.graph.inputs[first : first + len(tangents)]
         self.targets = []
+
+    def walked(self, tracer: Tracer, roots: list[Tensor], tangents: list[Tensor]) -> list[Value | None]:
+        grads = walk(
+            roots, tangents, retain_graph=True, create_graph=False, targets=self.targets, accumulate=False
+        )
+        return [None if grad is None else tracer.value(grad) for grad in grads]
 
     def split(
         self, graph: Graph, later: list[Call], first_input: int, written: list[int], count: int
     ) -> list[Value]:
         """Takes the calls that lead to the gradients; what they use of the first half comes back."""
-        calls = needed(later, [grad for grad in self.grads if grad is not None])
+        grads = [grad for way in self.ways for grad in way if grad is not None]
+        calls = needed(later, grads)
         made = {result.index for call in calls for result in call.results}
         made |= {value.index for value in self.tangents}
         used: dict[int, Value] = {}
-        for value in [*(x for call in calls for x in call.operands), *self.grads]:
+        for value in [*(x for call in calls for x in call.operands), *grads]:
             if isinstance(value, Value) and value.index not in made:
                 used[value.index] = value
         changed = {id(tensor) for tensor, _ in graph.writes}
@@ -247,13 +251,40 @@ class Half:
             outside=self.outside,
             constants=constants,
             calls=calls,
-            outputs=[grad for grad in self.grads if grad is not None],
             size=graph.size,
         )
-        self.empty = [grad is None for grad in self.grads]
         self.live = []  # they belong to the recorded call
-        self.program: Any = None
         return saved
+
+    def prepare(self, make: Callable[[Graph], Any]) -> None:
+        """Compiles the program from all results together; the others are compiled when they are asked for."""
+        self.make = make
+        self.programs: list[Any] = [None] * len(self.ways)
+        self.program = self.program_of(0)
+
+    def program_of(self, number: int) -> Any:
+        if self.programs[number] is None:
+            grads = [grad for grad in self.ways[number] if grad is not None]
+            calls = needed(self.graph.calls, grads)
+            self.programs[number] = self.make(dataclasses.replace(self.graph, calls=calls, outputs=grads))
+        return self.programs[number]
+
+    def pull(self, grads: tuple, saved: list[np.ndarray]) -> list[Tensor | None]:
+        """The gradients of arguments and leaves, from those of the results that have one."""
+        tangents = [
+            np.zeros(*layout) if grad is None else np.asarray(grad._data, order="C")
+            for grad, layout in zip(grads, self.shapes, strict=True)
+        ]
+        given = [number for number, grad in enumerate(grads) if grad is not None]
+        ways = [0] if len(given) == len(grads) else [number + 1 for number in given]
+        total: list[np.ndarray | None] = [None] * len(self.ways[0])
+        for way in ways:
+            found = iter(self.program_of(way).run([*tangents, *saved]))
+            for place, grad in enumerate(self.ways[way]):
+                if grad is not None:
+                    before, part = total[place], next(found)
+                    total[place] = part if before is None else before + part
+        return [None if grad is None else wrap(grad) for grad in total]
 
     def tie(
         self, tensors: Any, unique: list[int], inputs: list[np.ndarray], outputs: list[np.ndarray]
@@ -266,11 +297,6 @@ class Half:
             for number, strides in zip(self.numbers, self.strides, strict=True)
         ]
         return CompiledFunction.apply(self, saved, results, *sources)
-
-    def only_reached(self, grads: tuple, pulled: list[Tensor | None]) -> list[Tensor | None]:
-        """Leaves behind none of the results that backward() came from get no gradient, not even zeros."""
-        rows = [row for row, grad in zip(self.reached, grads, strict=True) if grad is not None]
-        return [grad if any(row[k] for row in rows) else None for k, grad in enumerate(pulled)]
 
 
 def needed(calls: list[Call], results: list[Value]) -> list[Call]:
@@ -361,14 +387,7 @@ class CompiledFunction(Function):
             raise error(
                 RuntimeError, "backward", rule, fix="call backward() before the parameters are changed"
             )
-        tangents = [
-            np.zeros(*layout) if grad is None else np.asarray(grad._data, order="C")
-            for grad, layout in zip(grads, half.shapes, strict=True)
-        ]
-        found = iter(half.program.run([*tangents, *saved]))
-        pulled = [None if empty else wrap(next(found)) for empty in half.empty]
-        if any(grad is None for grad in grads):
-            pulled = half.only_reached(grads, pulled)
+        pulled = half.pull(grads, saved)
         if recording:
             pulled = [None if grad is None else OnceOnly.apply(grad) for grad in pulled]
         return (None, None, None, *pulled)

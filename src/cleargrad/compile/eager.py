@@ -27,6 +27,7 @@ from cleargrad.compile.fuse import Member, Nest, Ref
 from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Formulas, Load
 from cleargrad.compile.loops import CHUNK, conditions, kernel_of, structure
+from cleargrad.compile.products import product
 from cleargrad.compile.program import Program
 from cleargrad.compile.rules import step
 from cleargrad.compile.statements import Product
@@ -290,4 +291,4 @@ def forget_all() -> None:
 
 os.register_at_fork(after_in_child=forget_all)
 
-__all__ = ["formula", "loop", "parts", "step"]
+__all__ = ["formula", "loop", "parts", "product", "step"]

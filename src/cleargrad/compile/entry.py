@@ -56,7 +56,6 @@ class Entry(Runner):
                 seen.add(id(tensor._data))
                 self.unique.append(position)
                 tracer.argument(tensor)
-        self.started = list(tracer.graph.inputs)
         return args, kwargs
 
     def finish(self, tracer: Tracer, names: Names, result: Any) -> Any:
@@ -143,6 +142,9 @@ class Entry(Runner):
         for put, tensor in tracer.effects:
             self.puts.append((put, self.output(tracer.value(tensor))))
         self.settle_arguments(tracer)
+        if self.meets_itself(tracer):
+            tracer.refuse("it writes memory that several of its tensors share")
+            return
         self.settle_own_gradients(tracer)
         graph.writes = [(owner, tracer.known[key][0]) for key, owner in tracer.written.items()]
         self.bind_gradients(tracer)
@@ -214,10 +216,23 @@ class Entry(Runner):
     def settle_arguments(self, tracer: Tracer) -> None:
         """Arguments that were written in place."""
         self.written_arguments: list[tuple[int, int]] = []
-        for position, value in zip(self.unique, self.started, strict=True):
-            now = tracer.value(self.given[position])
-            if now is not value:
-                self.written_arguments.append((position, self.output(now)))
+        for position in self.unique:
+            tensor = self.given[position]
+            if tracer.writes.get(id(tracer.owner(tensor)._data)):
+                self.written_arguments.append((position, self.output(tracer.value(tensor))))
+
+    def meets_itself(self, tracer: Tracer) -> bool:
+        """Whether memory that is written belongs to two arguments, or to an argument and a tensor from outside."""
+        written = {position for position, _ in self.written_arguments}
+        outside = [tensor._data for _, tensor in tracer.graph.outside]
+        changed = [tensor._data for tensor in tracer.written.values()]
+        for position in self.unique:
+            own = self.given[position]._data
+            others = [self.given[k]._data for k in self.unique if k != position and position in written]
+            others += outside if position in written else changed
+            if any(np.may_share_memory(own, other) for other in others):
+                return True
+        return False
 
     def bind_gradients(self, tracer: Tracer) -> None:
         """Gradients that are there before the call are other tensors at the next: stand-ins are bound instead."""

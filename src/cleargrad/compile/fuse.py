@@ -98,7 +98,8 @@ class Fuser:
 
     def place(self, statement: Statement) -> None:
         loads = [load for formula in statement.formulas for load in loads_of(formula)]
-        earliest = max((self.writer.get(load.buffer, -1) for load in loads), default=-1)
+        touched = [*(load.buffer for load in loads), *statement.writes]
+        earliest = max((self.writer.get(buffer, -1) for buffer in touched), default=-1)
         position = self.join(statement, loads, earliest)
         if position is None:
             position = len(self.entries)
@@ -260,6 +261,8 @@ class Fuser:
                     return None
             return load if maker is None else self.ref(maker, load.shape)
 
+        if any(overwrites(member.place, other.place) for other in made.get(member.place.buffer, ())):
+            return False
         formula = self.formulas.each(with_index(self, change), member.formula, nest.space, {})
         if formula is None:
             return False
@@ -336,6 +339,12 @@ class Fuser:
             if isinstance(entry, Nest):
                 for member in entry.members:
                     member.kept = member.place.buffer in wanted
+
+
+def overwrites(one: Load, other: Load) -> bool:
+    """Whether a store may change what another has stored at a different point of the same loops."""
+    same = (one.strides, one.offset, one.index) == (other.strides, other.offset, other.index)
+    return not same and not apart(one, other)
 
 
 def apart(one: Load, other: Load) -> bool:

@@ -12,15 +12,16 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cleargrad.codegen import gemm
+from cleargrad.codegen import gemm, sequence
 from cleargrad.codegen.jit import Kernel, addresses
 from cleargrad.codegen.llvm_text import Code, Val, element_of
 from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
 from cleargrad.compile import memory, scatter
+from cleargrad.compile.chains import Chain, ChainPlan, grouped, operands_of, planned
 from cleargrad.compile.fuse import Fuser, Nest
 from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Load, Number, kind_of
@@ -51,6 +52,8 @@ empty = np.empty
 class Program:
     """A compiled graph."""
 
+    by_rows = True  # whether threads may keep to rows of their own
+
     def __init__(self, graph: Graph) -> None:
         builder = Builder(prepared(graph))
         self.plan = builder.build()
@@ -65,12 +68,20 @@ class Program:
         """Decides where every buffer lies."""
         plan = self.plan
         self.entries, self.sure = ordered(plan, self.entries)  # from there on, nothing fails
+        if self.by_rows and team().threads > 1:
+            final = {buffer for _, buffer in plan.writes}
+            parts = [grouped(some, final) for some in (self.entries[: self.sure], self.entries[self.sure :])]
+            self.entries, self.sure = parts[0] + parts[1], len(parts[0])
         self.replaced = memory.in_place(plan, self.entries, self.sure)
         self.copied = [(t, b) for t, b in plan.writes if self.replaced.get(b) is not t]
         outputs = list(dict.fromkeys(plan.outputs))
         spans = memory.lifetimes(self.entries)
         self.products: dict[int, tuple[gemm.Steps, Buffer]] = {}
+        self.chains: dict[int, ChainPlan] = {}
         for position, entry in enumerate(self.entries):
+            if isinstance(entry, Chain):
+                found = self.chains[id(entry)] = planned(entry, team().threads, product_steps)
+                spans.update(dict.fromkeys(found.work, (position, position)))
             if isinstance(entry, (Product, Native)):
                 threads = team().threads
                 needed = (
@@ -101,8 +112,20 @@ class Program:
         patches: dict[Buffer, list[tuple[int, int]]] = {}
         chosen: list[Kernel] = []
         self.error = np.zeros(1, np.int64)
+        self.calls_at: list[tuple[int, int]] = []
         touched = Touched(self.range)
+        inner: list[list[int]] = []  # the calls of chains
         begin = 0
+
+        def note(kernel: Kernel) -> int:
+            chosen.append(kernel)
+            return len(chosen) - 1
+
+        def put(arguments: list[Any]) -> int:
+            start = len(words)
+            for word in arguments:
+                words.append(self.word(word, len(words), patches))
+            return start
 
         def close() -> None:
             nonlocal begin
@@ -119,16 +142,18 @@ class Program:
                 continue
             for launch in launches:
                 flags = WAIT if touched.conflicts(launch.reads, launch.writes) else 0
-                chosen.append(launch.kernel)
-                records.append(
-                    [len(chosen) - 1, len(words), launch.units, flags | (ALONE if launch.alone else 0)]
-                )
-                for word in launch.words:
-                    words.append(self.word(word, len(words), patches))
+                arguments = launch.words
+                if launch.calls is not None:
+                    arguments = []
+                    for calls in launch.calls:
+                        arguments += [("calls", len(inner)), len(calls)]
+                        inner += [[note(call.kernel), put(call.words), *call.units] for call in calls]
+                record = [note(launch.kernel), put(arguments), launch.units]
+                records.append([*record, flags | (ALONE if launch.alone else 0)])
             if position == self.sure - 1:
                 close()  # what comes after writes tensors from outside, and must not run if this fails
         close()
-        self.finish_records(words, records, chosen)
+        self.finish_records(words, records, chosen, inner)
         self.patches = patches
 
     def launches(self, entry: Any) -> list[Launch] | None:
@@ -158,7 +183,32 @@ class Program:
             return self.product(entry, reads, writes)
         if isinstance(entry, Native):
             return self.native(entry, reads, writes)
+        if isinstance(entry, Chain):
+            return self.chain(entry, reads, writes)
         return None
+
+    def chain(self, entry: Chain, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
+        """What is packed for all, and one record in which each thread has calls of its own."""
+        plan = self.chains[id(entry)]
+        packing = [
+            Launch(step.kernel, addressed(step, loads), step.units, step.units == 1, reads, plan.work)
+            for step, loads in plan.packing
+        ]
+        nests = {id(each): self.launches(each) for each in entry.entries if isinstance(each, Nest)}
+        calls: list[list[Call]] = []
+        for low, high in plan.shares:
+            own: list[Call] = []
+            for each in entry.entries:
+                for launch in nests.get(id(each)) or ():
+                    count = launch.units // entry.rows
+                    own.append(Call(launch.kernel, launch.words, (low * count, high * count)))
+                for step, loads in plan.steps.get((id(each), low), ()):
+                    own.append(Call(step.kernel, addressed(step, loads), (0, step.units)))
+            calls.append(own)
+        whole = Launch(
+            sequence.kernel(), [], len(calls), False, [*reads, *plan.work], [*writes, *plan.work], calls
+        )
+        return [*packing, whole]
 
     def native(self, entry: Native, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
         needed, work = self.products[id(entry)]
@@ -179,18 +229,10 @@ class Program:
 
     def product(self, entry: Product, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
         needed, work = self.products[id(entry)]
-        loads = {
-            "left": entry.left,
-            "right": entry.right,
-            "place": entry.place,
-            "work": Load(work, (1,), (0,), 0, ()),
-        }
+        loads = operands_of(entry, work)
         found = []
         for number, step in enumerate(needed.steps):
-            words = [
-                ("address", loads[word[0]], word[1]) if isinstance(word, tuple) else word
-                for word in step.words
-            ]
+            words = addressed(step, loads)
             last = number == len(needed.steps) - 1
             alone = step.units == 1 or prod(entry.place.shape) * entry.left.shape[-1] < 4 * SMALL
             found.append(
@@ -198,11 +240,17 @@ class Program:
             )
         return found
 
-    def finish_records(self, words: list[int], records: list[list[int]], chosen: list[Kernel]) -> None:
+    def finish_records(
+        self, words: list[int], records: list[list[int]], chosen: list[Kernel], inner: list[list[int]]
+    ) -> None:
         """Puts addresses into the records."""
         self.words = np.array(words, np.int64)
         found = addresses(chosen)
         base = address(self.words)
+        calls = [[found[k], base + 8 * start, low, high] for k, start, low, high in inner]
+        self.calls = np.array(calls, np.int64).reshape(-1, sequence.CALL)
+        for position, first in self.calls_at:
+            self.words[position] = address(self.calls) + 8 * sequence.CALL * first
         rows = [[found[k], base + 8 * start, count, flags] for k, start, count, flags in records]
         self.records = np.array(rows, np.int64).reshape(-1, RECORD)
         self.records_at = address(self.records)
@@ -218,6 +266,9 @@ class Program:
         kind, load, *more = word
         if kind == "error":
             return address(self.error)
+        if kind == "calls":
+            self.calls_at.append((position, load))
+            return 0
         shift = load.offset * load.dtype.itemsize + sum(more)
         place = self.place_of(load.buffer)
         if place is None:
@@ -376,7 +427,12 @@ class Program:
         return typed(interface, array)
 
 
-def product_steps(product: Product, threads: int) -> gemm.Steps:
+def addressed(step: gemm.Step, loads: dict[str, Load]) -> list[Any]:
+    """The words of a step, with loads in the place of their names."""
+    return [("address", loads[word[0]], word[1]) if isinstance(word, tuple) else word for word in step.words]
+
+
+def product_steps(product: Product, threads: int, pack_first: bool = False) -> gemm.Steps:
     """How a product is computed."""
     *batch, m, n = product.place.shape
     k = product.left.shape[-1]
@@ -385,12 +441,10 @@ def product_steps(product: Product, threads: int) -> gemm.Steps:
         (0,) * (rank - len(load.shape)) + load.strides
         for load in (product.left, product.right, product.place)
     )
+    sizes = (batch, m, n, k, product.place.dtype, left, right, place, threads)
     if not product.adds:
-        return gemm.steps(batch, m, n, k, product.place.dtype, left, right, place, threads)
-    words = [("place", 0), *place]
-    return gemm.steps(
-        batch, m, n, k, product.place.dtype, left, right, place, threads, adding, "adding", words
-    )
+        return gemm.steps(*sizes, pack_first=pack_first)
+    return gemm.steps(*sizes, adding, "adding", [("place", 0), *place], pack_first=pack_first)
 
 
 def adding(first: int) -> Callable[..., None]:
@@ -418,6 +472,15 @@ class Launch:
     alone: bool
     reads: list[Buffer]
     writes: list[Buffer]
+    calls: list[list[Call]] | None = None  # of a chain, by thread
+
+
+class Call(NamedTuple):
+    """A kernel, for some of its units."""
+
+    kernel: Kernel
+    words: list[Any]
+    units: tuple[int, int]
 
 
 class Touched:

@@ -14,7 +14,7 @@ from cleargrad.codegen.expr import Expr
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
-from cleargrad.ops.record import Call, CaptureError, Value
+from cleargrad.ops.record import Call, Value
 from cleargrad.optim.rule import readable
 
 if TYPE_CHECKING:
@@ -24,21 +24,30 @@ Item = tuple[Tensor, Tensor, dict[str, Any]]  # a parameter, its gradient, its s
 PLAIN = ("to_copy", "clone")  # what else treats every element by itself
 
 
-def record_updates(tracer: Tracer, optimizer: Any, options: dict[str, Any], items: list[Item]) -> bool:
-    """Records the updates of all parameters without running them; False if the rule asks for a value."""
+class Unfinished(Exception):
+    """A rule that makes state, as first steps do: the next step is another one."""
+
+
+def record_updates(tracer: Tracer, optimizer: Any, options: dict[str, Any], items: list[Item]) -> None:
+    """Records the updates of all parameters without running them."""
     patterns: dict[tuple, Pattern] = {}
-    try:
-        with tracer.symbolic():
-            for item in items:
-                key = kind_of(item)
-                pattern = patterns.get(key)
-                if pattern is None:
-                    patterns[key] = Pattern(tracer, optimizer, options, item)
-                elif not pattern.repeat(tracer, item):
-                    optimizer._apply(*item, options)
-    except CaptureError:
-        return False
-    return True
+    with tracer.symbolic():
+        for item in items:
+            key = kind_of(item)
+            pattern = patterns.get(key)
+            if pattern is None:
+                patterns[key] = Pattern(tracer, optimizer, options, item)
+            elif not pattern.repeat(tracer, item):
+                apply(optimizer, options, item)
+
+
+def apply(optimizer: Any, options: dict[str, Any], item: Item) -> None:
+    """The rule for one parameter, of whose state nothing is replaced: what is recorded only is no state."""
+    p, g, state = item
+    kept = dict(state)
+    optimizer._apply(p, g, kept, options)
+    if kept.keys() != state.keys() or any(kept[name] is not state[name] for name in state):
+        raise Unfinished
 
 
 def make_updates(optimizer: Any, group: dict[str, Any], items: list[Item]) -> None:
@@ -76,18 +85,14 @@ class Pattern:
         before = [tracer.value(tensor) for tensor in tensors]
         sizes = len(graph.outside), len(graph.constants), len(graph.inputs)
         first = len(graph.calls)
-        optimizer._apply(*item, options)
+        apply(optimizer, options, item)
         after = [tracer.value(tensor) for tensor in tensors]
         self.shape = item[0]._data.shape
         self.calls = graph.calls[first:]
         self.sources = [value.index for value in before]
         self.written = [(k, new.index) for k, (old, new) in enumerate(zip(before, after)) if old is not new]
-        closed = sizes == (len(graph.outside), len(graph.constants), len(graph.inputs))
-        kept = all(now is then for now, then in zip(tensors_of(item), tensors, strict=False))
         self.repeats = (
-            closed
-            and kept
-            and len(tensors_of(item)) == len(tensors)
+            sizes == (len(graph.outside), len(graph.constants), len(graph.inputs))
             and len(set(self.sources)) == len(tensors)
             and all(isinstance(call.op.lower, Expr) or call.op.name in PLAIN for call in self.calls)
             and all(result.spec.shape in (self.shape, ()) for call in self.calls for result in call.results)

@@ -22,6 +22,7 @@ from cleargrad.autograd.node import (
     make_leaf,
     make_node,
     split_edge,
+    strides_of,
 )
 from cleargrad.compile.differentiable import graph_behind, laid_out, own_strides
 from cleargrad.compile.runner import Find
@@ -85,6 +86,8 @@ class Results:
         tracer = self.tracer
         if type(part._edge) is AccumulateGrad and part._grad is not None:
             tracer.refuse("a leaf that it has made has a gradient")
+        if part.retains_grad:
+            tracer.refuse("retain_grad() was called on a result")
         owner = tracer.owner(part)
         outside = self.outside_behind(part, owner)
         if outside is not None:
@@ -114,6 +117,8 @@ class Results:
             return
         if part is first:
             self.own[position] = part
+            if own_strides(part._data) is None and not part._data.flags.c_contiguous:
+                self.tracer.refuse("results share memory that has gaps")
             return
         root = part if part._base is None else part._base
         source = first if part is root or root is first else root
@@ -186,6 +191,7 @@ class Results:
             source = self.outside_behind(part, self.tracer.owner(part))[0]  # type: ignore[index]
         assert find is not None
         where = geometry(part, source)
+        del where["x_stride"]  # along dimensions of one element, strides may be others than recorded
         alias = not same_base(part, source)
         leaf = type(part._edge) is AccumulateGrad
         caution = part._caution if part._base is not None else None
@@ -195,7 +201,8 @@ class Results:
             tensor = find(found)
             before = mode.turn(recorded)
             try:
-                view = (tensor.detach() if alias else tensor).window(**where)
+                source = tensor.detach() if alias else tensor
+                view = source.window(**where, x_stride=strides_of(source._data))
             finally:
                 mode.turn(before)
             if caution is not None:

@@ -51,6 +51,7 @@ class Runner:
     option_arrays: list[np.ndarray]
     held: list[tuple[Tensor, Find, bool]]  # stand-ins for gradients, the leaves, whether they are written
     written: list[Tensor]
+    written_roots: set[int] | None = None  # their memory; None until it is needed
     written_arguments: list[tuple[int, int]]
     clears: list[Find]
     sets: list[tuple[Find, int]]
@@ -101,11 +102,32 @@ class Runner:
             if (find(tensors)._grad is None) is not empty:
                 return False
         for pair in self.bound:
-            if pair[0]._data is not pair[1] and not rebound(pair):
-                return False
+            if pair[0]._data is not pair[1]:
+                if not rebound(pair):
+                    return False
+                self.written_roots = None
+        if (self.written or self.written_arguments) and self.meets(tensors):
+            return False
         return not self.held or all(
             alike(holder._data, find(tensors)._grad._data) for holder, find, _ in self.held
         )
+
+    def meets(self, tensors: Any) -> bool:
+        """Whether memory that the program writes is an argument's in another way than when it was recorded."""
+        if self.written_roots is None:
+            self.written_roots = {root_of(tensor._data) for tensor in self.written}
+        roots = [root_of(tensor._data) for tensor in tensors]
+        if not self.written_arguments:
+            return not self.written_roots.isdisjoint(roots)
+        known = [root_of(array) for _, array in self.bound]
+        for position, _ in self.written_arguments:
+            own = tensors[position]._data
+            if roots[position] in known:
+                return True
+            for root, other in zip(roots, tensors):
+                if root == roots[position] and other._data is not own:
+                    return True
+        return not self.written_roots.isdisjoint(roots)
 
     def recheck(self) -> bool:
         version = structure.version
@@ -223,6 +245,14 @@ def changed(tensor: Tensor) -> None:
 
 def alike(one: np.ndarray, other: np.ndarray) -> bool:
     return one.shape == other.shape and one.dtype == other.dtype and one.strides == other.strides
+
+
+def root_of(array: np.ndarray) -> int:
+    """What stands for the memory that an array is a view of."""
+    base = array.base
+    while type(base) is np.ndarray:
+        array, base = base, base.base
+    return id(array) if base is None else id(base)
 
 
 def rebound(pair: list) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from cleargrad.autograd.node import geometry
 from cleargrad.codegen.expr import Expr
 from cleargrad.compile.facts import OptionCheck, is_library, optimizer_facts, scaler_facts
-from cleargrad.compile.repeat import make_updates, record_updates
+from cleargrad.compile.repeat import Unfinished, make_updates, record_updates
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
@@ -33,7 +33,11 @@ from cleargrad.ops import apply
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.comparison import where
 from cleargrad.ops.op import OPS, PARTS, Op
-from cleargrad.ops.record import Call, Recorder, Value, seen_anew
+from cleargrad.ops.record import Call, CaptureError, Recorder, Value, seen_anew
+
+
+# Ops of so many parts that one kernel for the values and parts for the record are quicker than parts for both.
+MANY_PARTS = ("rnn_layer", "lstm_layer", "gru_layer")
 
 
 @dataclass
@@ -154,6 +158,35 @@ class Tracer(Recorder):
         self.graph.calls.append(Call(op, values, attrs, results))
         return outs
 
+    def call_parts(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        if op.name not in MANY_PARTS or not self.running or self.reason is not None:
+            return super().call_parts(op, operands, attrs)
+        parts = super().call_parts
+        return self.computed(lambda: apply.call(op, operands, attrs), lambda: parts(op, operands, attrs))
+
+    def computed(self, run: Callable, record: Callable) -> Any:
+        """Runs one function unrecorded and records the other unrun: results of the first stand for the second's."""
+        if not self.running:
+            return record()
+        before = mode.set(recorder=None, autocast=None)
+        try:
+            results = run()
+        finally:
+            mode.set(**before)
+        if self.reason is not None:
+            return results
+        try:
+            with self.symbolic():
+                symbols = record()
+        except CaptureError:
+            self.refuse("item")
+            return results
+        for result, symbol in zip(results, symbols, strict=True):
+            if result is not None:
+                self.set(result, self.value(symbol))
+                self.made.append(weakref.ref(result))
+        return results
+
     @staticmethod
     def run(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         try:
@@ -176,15 +209,19 @@ class Tracer(Recorder):
         found = self.arguments.get(id(tensor._data))
         if found is not None and id(tensor) not in found and id(tensor) in self.tensors:
             self.refuse("it uses a tensor that shares the memory of an argument")
+        if tensor._ver is None:  # never written, never looked into: it is its own owner
+            known = self.known.get(id(tensor._data))
+            return self.refer(tensor) if known is None else known[0]
         return super().value(tensor)
 
     def set(self, tensor: Tensor, value: Value) -> None:
         """Arrays are named while they live: the tracer keeps none of them."""
         data = tensor._data
-        owner = self.owner(tensor)
-        self.known[id(data)] = (value, self.writes.get(id(owner._data), 0))
-        if id(data) not in self.references:
-            self.references[id(data)] = weakref.ref(data, Forget(self, id(data)))
+        key = id(data)
+        whole = key if tensor._ver is None else id(self.owner(tensor)._data)
+        self.known[key] = (value, self.writes.get(whole, 0))
+        if key not in self.references:
+            self.references[key] = weakref.ref(data, Forget(self, key))
 
     def owner(self, tensor: Tensor) -> Tensor:
         cell = cell_of(tensor)
@@ -244,6 +281,10 @@ class Tracer(Recorder):
         if id(tensor) in self.tensors or id(tensor._data) in self.arguments:
             self.histories.setdefault(id(tensor), (tensor, tensor._edge))
 
+    def keep_grad(self, tensor: Tensor) -> None:
+        if id(tensor) in self.tensors or id(tensor._data) in self.arguments:
+            self.refuse("it calls retain_grad() of a tensor from outside")
+
     def write(self, target: Tensor, value: Tensor) -> Tensor:
         self.note_history(target if target._base is None else target._base)
         if self.predicate is not None:
@@ -273,7 +314,11 @@ class Tracer(Recorder):
         if not usual or not optimizer._by_element or not all(is_library(r.__code__.co_filename) for r in rules):
             super().update(optimizer, group, options, items)
             return
-        if not self.unwatched(record_updates, self, optimizer, options, items):
+        try:
+            self.unwatched(record_updates, self, optimizer, options, items)
+        except Unfinished:
+            self.refuse(f"it changes its {type(optimizer).__name__}", permanent=False)
+        except CaptureError:
             self.refuse("item")
         self.unwatched(make_updates, optimizer, group, items)
 

@@ -30,6 +30,8 @@ LEAST = 1e-8  # seconds: less than that the clock cannot tell from nothing
 class WatchedProgram(Program):
     """A program that knows where its time goes."""
 
+    by_rows = False  # chains have no times of their own for each entry
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.sources: list[Any] = []  # the entry behind each record
@@ -46,12 +48,14 @@ class WatchedProgram(Program):
         self.sources += [entry] * len(found or ())
         return found
 
-    def finish_records(self, words: list[int], records: list[list[int]], chosen: list[Kernel]) -> None:
+    def finish_records(
+        self, words: list[int], records: list[list[int]], chosen: list[Kernel], inner: list[list[int]]
+    ) -> None:
         """Notes where the machine code comes from."""
         modules = {kernel.identity for kernel in chosen}
         self.known = len(modules & jit().linked.keys())
         compiled = jit().compiled
-        super().finish_records(words, records, chosen)
+        super().finish_records(words, records, chosen, inner)
         self.compiled = jit().compiled - compiled
         self.from_disk = len(modules) - self.known - self.compiled
 

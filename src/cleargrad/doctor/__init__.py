@@ -22,14 +22,14 @@ current: Session | None = None  # what `attach` began
 
 def watch(*objects: Any, strict: bool = False, warn: bool = True, **options: Any) -> Session:
     """A context manager that watches training; give it the models and optimizers that exist already."""
-    return Session(strict=strict, warn=warn, **options).attach(*objects)
+    return Session(strict=strict, warn=warn, search=True, **options).attach(*objects)
 
 
 def attach(*objects: Any, warn: bool = True, **options: Any) -> Session:
     """Watches from here on, until `detach`."""
     global current
     detach()
-    current = Session(warn=warn, **options).attach(*objects)
+    current = Session(warn=warn, search=True, **options).attach(*objects)
     return current
 
 

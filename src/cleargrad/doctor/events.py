@@ -36,6 +36,8 @@ class Backward(Event):
     root: str | None  # the class of the node that made the loss, such as "DivBackward0"
     graphs_alive: int  # graphs of earlier backward passes that something still holds
     parameters: Ids = ()  # what it has added to so far; the ledger fills this in
+    not_finite: str | None = None  # the first op whose value was not finite, where the loss is not
+    plain_mean: bool = False  # the loss is an average over a batch that nothing divides any further
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +72,7 @@ class Zero(Event):
     by: str
     owner: int | None  # the optimizer's or the module's number
     to_none: bool
+    weights: object = None  # where contributions were dropped unused: what the weights were then (Noticing.weights_of)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,6 +141,7 @@ class Statistics(Event):
     gradient_norms: tuple[float, ...]  # before the step, after clipping and unscaling; may be inf or nan
     weight_norms: tuple[float, ...]  # before the step
     moved: tuple[bool, ...]  # whether the step changed any of the elements that were compared
+    update_norms: tuple[float, ...]  # how far the step moved the weights, judged by those elements
 
 
 # Loss scaling ----------------------------------------------------------------------------------------------
@@ -220,6 +224,7 @@ class End(Event):
     """The watched run is over: rules that need the whole story speak now."""
 
     failed: bool  # the program raised an exception
+    error: str | None = None  # its message; the place is then the user's line that raised it
 
 
 # Modules and parameters ------------------------------------------------------------------------------------
@@ -237,20 +242,22 @@ class ModeChange(Event):
 class Forward(Event):
     """Modules that ran with gradients on since the last backward pass; noted in the first steps only.
 
-    `evaluating` are those of them that were in eval mode.
+    `evaluating` are those of them that were in eval mode, `unrecorded` those that ran with gradients off.
     """
 
     modules: Ids
     evaluating: Ids
+    unrecorded: Ids = ()
 
 
 @dataclass(slots=True, eq=False)
 class Cut(Event):
-    """A tensor with a history was taken out of its graph (`how` is "detach", "data", "tensor"), while gradients were on
-    and between the forward calls that Forward tells of. `after` is the module that began to run last, if any did."""
+    """A tensor with a history was taken out of its graph (`how` is "detach", "data", "tensor", "item"), or a new leaf
+    was made that requires a gradient ("leaf"), while gradients were on and between the forward calls that Forward tells of. `after` is the module that began to run last, if any did."""
 
     how: str
     after: int | None
+    parameter: int | None = None  # the parameter itself that was taken out, as in `layer.weight.data`
 
 
 @dataclass(slots=True, eq=False)
@@ -271,6 +278,16 @@ class Registered(Event):
     name: str
     parameter: int
     replaced: int | None
+
+
+@dataclass(slots=True, eq=False)
+class ModuleReplaced(Event):
+    """A module got another submodule under a name that it had; `old` and `new` are the parameters of the two."""
+
+    module: int
+    name: str
+    old: Ids
+    new: Ids
 
 
 @dataclass(slots=True, eq=False)

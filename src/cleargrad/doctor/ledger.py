@@ -20,6 +20,7 @@ from cleargrad.doctor.events import (
     Step,
     Zero,
 )
+from cleargrad.doctor.places import Place
 from cleargrad.doctor.registry import Registry
 
 REMEMBERED = 4096  # events
@@ -34,7 +35,7 @@ class Bucket:
     step, with the event that cleared them. `by_hand` is set while the program's own writes make the bucket unknown.
     """
 
-    __slots__ = ("by_hand", "cleared_by", "dropped", "live", "merged", "used", "uses")
+    __slots__ = ("began", "by_hand", "cleared_by", "dropped", "live", "merged", "used", "uses")
 
     def __init__(self) -> None:
         self.live: list[Backward] = []
@@ -42,6 +43,7 @@ class Bucket:
         self.uses: list[Step | Skip] = []  # the steps that used what is live, at most the last few
         self.dropped: list[tuple[Backward, Zero]] = []
         self.cleared_by: Zero | None = None
+        self.began: Place | None = None  # where it had been cleared before the first of the dropped contributions
         self.merged = 0  # contributions beyond the longest bucket
         self.by_hand = False
 
@@ -64,10 +66,13 @@ class Bucket:
 
     def clear(self, event: Zero) -> None:
         if self.used < len(self.live):
+            if not self.dropped and self.cleared_by is not None:
+                self.began = self.cleared_by.place
             self.dropped += [(backward, event) for backward in self.fresh]
             del self.dropped[:-LONGEST_BUCKET]
-        self.live.clear()
-        self.uses.clear()
+        self.live = []  # a new list, since the step that used the old one remembers it
+        if self.uses:
+            self.uses = []
         self.used = self.merged = 0
         self.cleared_by = event
         self.by_hand = False
@@ -75,8 +80,11 @@ class Bucket:
     def use(self, event: Step | Skip) -> None:
         self.used = len(self.live)
         self.uses.append(event)
-        del self.uses[:-3]
-        self.dropped.clear()
+        if len(self.uses) > 3:
+            del self.uses[0]
+        if self.dropped:
+            self.dropped.clear()
+            self.began = None
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +96,7 @@ class Use:
     reused: dict[int, list[Backward]] = field(default_factory=dict)  # parameter: contributions used once more
     earlier: dict[int, list[Step | Skip]] = field(default_factory=dict)  # parameter: the steps that had used them
     dropped: dict[int, list[tuple[Backward, Zero]]] = field(default_factory=dict)  # cleared, never used
+    cleared: dict[int, Place | None] = field(default_factory=dict)  # where the first dropped window had begun
     by_hand: set[int] = field(default_factory=set)  # parameters whose gradient the program wrote itself
 
 
@@ -98,11 +107,14 @@ class Ledger:
         self.registry = registry
         self.buckets: list[Bucket] = []
         self.stale: set[int] = set()  # parameters with contributions that a step has used
+        self.filled: set[int] = set()  # parameters with contributions that no step has used
+        self.dropping: set[int] = set()  # parameters with dropped contributions
         self.events: deque[Event] = deque(maxlen=REMEMBERED)
         self.use: Use | None = None  # of the step that is being looked at, for the rules
         self.last_use: dict[int, Use] = {}  # by optimizer
         self.before: Use | None = None  # what the same optimizer's step before that one used
         self.compared: dict[int, tuple[list[float], list[float]]] = {}  # some values: expected, actual
+        self.weights: object = None  # before a step that follows dropped contributions; see Zero.weights
         self.steps = 0  # of the optimizer that stepped most
 
     def bucket(self, parameter: int) -> Bucket:
@@ -128,13 +140,19 @@ class Ledger:
     def take_accumulate(self, event: Accumulate) -> None:
         backward, records = event.backward, self.registry.parameters
         backward.parameters += event.parameters
+        buckets = self.buckets
         for parameter in event.parameters:
-            self.bucket(parameter).add(backward)
+            buckets[parameter].add(backward)
             records[parameter].received += 1
+        self.filled.update(event.parameters)
 
     def take_zero(self, event: Zero) -> None:
+        buckets = self.buckets
+        if not self.filled.isdisjoint(event.parameters):
+            self.dropping.update(self.filled.intersection(event.parameters))
+            self.filled.difference_update(event.parameters)
         for parameter in event.parameters:
-            self.bucket(parameter).clear(event)
+            buckets[parameter].clear(event)
         if self.stale:
             self.stale.difference_update(event.parameters)
 
@@ -146,26 +164,29 @@ class Ledger:
 
     def take_step(self, event: Step | Skip) -> None:
         use = Use(event)
-        records = self.registry.parameters
+        records, buckets, fresh = self.registry.parameters, self.buckets, use.fresh
         for parameter in event.with_gradient:
-            bucket = self.bucket(parameter)
+            bucket = buckets[parameter]
             if bucket.by_hand:
                 use.by_hand.add(parameter)
             elif bucket.used and type(event) is Step:
                 use.reused[parameter] = bucket.stale
                 use.earlier[parameter] = list(bucket.uses)
-            use.fresh[parameter] = bucket.fresh
+            fresh[parameter] = bucket.fresh
             if bucket.dropped:
                 use.dropped[parameter] = list(bucket.dropped)
+                use.cleared[parameter] = bucket.began
             bucket.use(event)
-            if bucket.live:
-                self.stale.add(parameter)
             records[parameter].steps += 1
         for parameter in getattr(event, "without_gradient", ()):
-            bucket = self.bucket(parameter)
+            bucket = buckets[parameter]
             if bucket.dropped:
                 use.dropped[parameter] = list(bucket.dropped)
                 bucket.dropped.clear()
+        if self.dropping:
+            self.dropping.difference_update(use.dropped)
+        self.stale.update(event.with_gradient)
+        self.filled.difference_update(event.with_gradient)
         self.before = self.last_use.get(event.optimizer)
         self.use = self.last_use[event.optimizer] = use
         self.steps = max(self.steps, event.step)

@@ -16,6 +16,7 @@ from typing import Any
 
 from cleargrad.doctor.observer import Observer
 from cleargrad.doctor.patches import Patches
+from cleargrad.doctor.places import caller_place
 
 
 class LibraryObserver(Observer):
@@ -49,7 +50,7 @@ class LibraryObserver(Observer):
         self.watch_schedulers(self.part("optim.lr_scheduler"))
         self.watch_loaders(self.part("utils.data.dataloader"))
         self.watch_forward(True)
-        for thing in tuple(objects) or self.existing():
+        for thing in objects:
             self.see(thing)
 
     def detach(self) -> None:
@@ -58,7 +59,7 @@ class LibraryObserver(Observer):
 
     def existing(self) -> list[Any]:
         """Models and optimizers that the program has made before the watch began."""
-        kinds = (self.module, self.optimizer)
+        kinds = (self.part("nn").Module, self.part("optim").Optimizer)
         return [thing for thing in gc.get_objects() if issubclass(type(thing), kinds)]
 
     def see(self, thing: Any) -> None:
@@ -237,7 +238,9 @@ class LibraryObserver(Observer):
         self.patches.handle(hooks.register_module_module_registration_hook(self.submodule_registered))
         self.after(kind, "zero_grad", self.module_zeroed)
         self.after(kind, "train", self.module_mode_changed, outermost="train")
-        self.after(kind, "requires_grad_", self.module_frozen)
+        self.after(kind, "requires_grad_", self.module_frozen, outermost="freeze")
+        self.after(parameter, "requires_grad_", self.parameter_frozen, outermost="freeze")
+        self.patches.method(parameter, "requires_grad", self.watched_flag)
         self.after(parameter, "__deepcopy__", lambda old, new, *_: self.parameter_copied(old, new))
 
         tell = self.module_flagged
@@ -245,6 +248,20 @@ class LibraryObserver(Observer):
 
     def module_flagged(self, module: Any, flag: bool) -> None:
         self.frozen(list(module.parameters()), bool(flag), False)
+
+    def parameter_frozen(self, tensor: Any, _: Any, args: tuple, kwargs: dict) -> None:
+        self.frozen([tensor], bool(kwargs.get("requires_grad", args[0] if args else True)), True)
+
+    def watched_flag(self, original: Any) -> property:
+        """`parameter.requires_grad`, heard when it is set."""
+        inside, frozen = self.inside, self.frozen
+
+        def change(tensor: Any, flag: bool) -> None:
+            original.__set__(tensor, flag)
+            if "freeze" not in inside:
+                frozen([tensor], bool(flag), True)
+
+        return property(original.__get__, change)
 
     def watch_forward(self, on: bool) -> None:
         if not on:
@@ -254,28 +271,37 @@ class LibraryObserver(Observer):
         is_grad_enabled, compiling = library.is_grad_enabled, self.is_compiling
 
         def runs(module: Any, _: Any) -> None:
-            if not compiling() and is_grad_enabled():
+            if compiling():
+                return
+            if is_grad_enabled():
                 self.forward_ran(module)
+            else:
+                self.ran_unrecorded(module)
 
         hooks = self.part("nn.modules.module")
         self.forward_patches.handle(hooks.register_module_forward_pre_hook(runs))
-        self.forward_patches.method(self.tensor, "detach", self.watched_detach)
+        for name, how in (("detach", "detach"), ("item", "item"), ("tolist", "item"), ("__float__", "item")):
+            self.forward_patches.method(self.tensor, name, functools.partial(self.watched_cut, how))
         self.forward_patches.method(self.tensor, "data", self.watched_data)
         self.forward_patches.function(library.tensor, self.watched_tensor(library.tensor))
 
-    def watched_detach(self, original: Callable) -> Callable:
+    def watched_cut(self, how: str, original: Callable) -> Callable:
         @functools.wraps(original)
-        def detach(tensor: Any) -> Any:
+        def taken_out(tensor: Any) -> Any:
             if tensor.grad_fn is not None:
-                self.cut("detach")
+                self.cut(how, caller_place(2))
+            elif how == "detach" and tensor.requires_grad:
+                self.cut(how, caller_place(2), tensor)
             return original(tensor)
 
-        return detach
+        return taken_out
 
     def watched_data(self, original: Any) -> property:
         def get(tensor: Any) -> Any:
             if tensor.grad_fn is not None:
-                self.cut("data")
+                self.cut("data", caller_place(2))
+            elif tensor.requires_grad:
+                self.cut("data", caller_place(2), tensor)
             return original.__get__(tensor)
 
         return property(get, original.__set__)
@@ -287,14 +313,15 @@ class LibraryObserver(Observer):
         def tensor(data: Any, *args: Any, **kwargs: Any) -> Any:
             parts = data if isinstance(data, (list, tuple)) else (data,)
             if any(isinstance(part, kind) and part.grad_fn is not None for part in parts):
-                self.cut("tensor")
+                self.cut("tensor", caller_place(2))
+            elif kwargs.get("requires_grad"):
+                self.cut("leaf", caller_place(2))
             return original(data, *args, **kwargs)
 
         return tensor
 
     def submodule_registered(self, module: Any, name: str, submodule: Any) -> None:
-        if not self.closed:
-            self.registry.module(module)
+        self.submodule_seen(module, name, submodule)
 
     def module_zeroed(self, module: Any, _: Any, args: tuple, kwargs: dict) -> None:
         self.zeroed_by_module(module, bool(kwargs.get("set_to_none", args[0] if args else True)))

@@ -24,7 +24,7 @@ def is_due(count: int) -> bool:
 class Measurement:
     """What was measured before a step; `finish` compares, after it, and lets everything go."""
 
-    __slots__ = ("gradient_norms", "records", "values", "weight_norms")
+    __slots__ = ("gradient_norms", "norms", "records", "values", "weight_norms")
 
     def __init__(self, record: Optimizer, norms: Any) -> None:
         self.records: list[Parameter] = []
@@ -38,14 +38,19 @@ class Measurement:
             weights.append(tensor.detach())
             grads.append(tensor.grad.detach())
             self.values.append(spread(tensor))
+        self.norms = norms
         self.gradient_norms = norms(grads)
         self.weight_norms = norms(weights)
 
     def finish(self, number: int, step: events.Step) -> events.Statistics:
-        moved = []
+        moved, changes, shares = [], [], []
         for parameter, before in zip(self.records, self.values, strict=True):
             tensor = parameter.ref()
-            moved.append(tensor is None or bool((spread(tensor) != before).any()))
+            change = before if tensor is None else spread(tensor) - before
+            moved.append(bool(change.any()) or not had_gradient(tensor))
+            changes.append(change)
+            shares.append((parameter.numel / max(1, change.numel())) ** 0.5)
+        updates = [norm * share for norm, share in zip(self.norms(changes), shares, strict=True)]
         return events.Statistics(
             number,
             step.step,
@@ -55,6 +60,7 @@ class Measurement:
             tuple(self.gradient_norms),
             tuple(self.weight_norms),
             tuple(moved),
+            tuple(updates),
         )
 
 
@@ -62,6 +68,11 @@ def spread(tensor: Any) -> Any:
     """A copy of elements spread over a tensor."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, flat.numel() // COMPARED)].clone()
+
+
+def had_gradient(tensor: Any) -> bool:
+    """Whether any of the compared elements has a gradient; of an embedding often none has."""
+    return tensor is not None and tensor.grad is not None and bool(spread(tensor.grad).any())
 
 
 def plain_norms(tensors: list[Any]) -> list[float]:

@@ -8,6 +8,7 @@ optimizer changes. Tensors are only ever looked at, never kept. Read next: obser
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -93,12 +94,17 @@ class Noticing:
     def records_of(self, optimizer: Any, place: Place | None = None) -> Optimizer:
         """The record of an optimizer, with its parameters as they are now."""
         record = self.registry.optimizer(optimizer, place)
-        shape = [
-            (id(group["params"]), len(group["params"]), id(group["params"][-1]) if group["params"] else 0)
-            for group in optimizer.param_groups
-        ]
-        if shape != record.known:
-            record.known = shape
+        known = record.known
+        groups = optimizer.param_groups
+        changed = len(groups) != len(known)
+        if not changed:
+            for group, (length, last) in zip(groups, known):
+                params = group["params"]
+                if len(params) != length or (length and params[-1] is not last()):
+                    changed = True
+                    break
+        if changed:
+            record.known = [(len(group["params"]), last_of(group["params"])) for group in groups]
             tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
             record.parameters = [self.known(tensor, place) for tensor in tensors]
             for parameter in record.parameters:
@@ -223,9 +229,19 @@ class Noticing:
         if written:
             self.hear(events.ParameterWrite(*self.now(), None, self.same(written)))
 
+    def weights_of(self, records: list[Parameter]) -> object:
+        """Something that differs when weights differ: versions of all, and a few values of some."""
+        tensors = [tensor for record in records if (tensor := record.ref()) is not None]
+        some = [probe_of(tensor) for tensor in (*tensors[:3], *tensors[-3:]) if not tensor.is_meta]
+        return sum(tensor._version for tensor in tensors), some
+
 
 def nobody() -> None:
     return None
+
+
+def last_of(params: list[Any]) -> Callable[[], Any]:
+    return weakref.ref(params[-1]) if params else nobody
 
 
 def is_zero(grad: Any) -> bool:

@@ -7,6 +7,7 @@ library so that it does). What the program does by hand is noticed in between. R
 from __future__ import annotations
 
 import functools
+import math
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,11 +16,14 @@ from cleargrad.doctor import events
 from cleargrad.doctor.findings import GradientError
 from cleargrad.doctor.measuring import Measurement, is_due, plain_norms
 from cleargrad.doctor.noticing import Noticing
-from cleargrad.doctor.places import Place, user_place
+from cleargrad.doctor.origins import first_not_finite
+from cleargrad.doctor.places import Place, place_of_error, user_place
 from cleargrad.doctor.registry import Optimizer, Parameter
 
 FORWARD_PASSES = 8  # backward passes before which forward calls are noted, at first
 AFTER_A_CHANGE = 2  # and after a change of mode
+MARKED_PASSES = 32  # backward passes whose graphs are marked, to see whether they live on
+MARKED_THEN_EVERY = 8
 
 
 def guarded(method: Callable) -> Callable:
@@ -51,10 +55,14 @@ class Observer(Noticing):
         self.filled: list[int] = []  # parameters that the pass has added to
         self.steps: list[Any] = []  # steps under way, outermost first
         self.scaler_steps: list[int] = []  # scalers whose step is under way
+        self.begun = 0  # backward passes
+        self.kinds: Any = None  # the kinds of events that anybody listens to; None for all
         self.graphs: list[weakref.ref] = []  # marks in graphs that backward passes began from
         self.passes: dict[int, list[int]] = {}  # iterator of a loader: [loader, batches]
+        self.last_ran: int | None = None
+        self.unrecorded: dict[int, None] = {}  # modules that ran with gradients off since then
         self.ran: dict[int, bool] = {}  # modules that ran forward since the last backward pass: in training mode?
-        self.cuts: list[tuple[str, Place | None, int | None]] = []
+        self.cuts: list[tuple[str, Place | None, int | None, int | None]] = []
         self.forwards_left = FORWARD_PASSES  # backward passes before which forward calls are still noted
 
     # What engines differ in --------------------------------------------------------------------------------
@@ -77,6 +85,9 @@ class Observer(Noticing):
     def watch_forward(self, on: bool) -> None:
         """Begins or ends to call `forward_ran` and `cut`."""
 
+    def wants(self, kind: type[events.Event]) -> bool:
+        return self.kinds is None or kind in self.kinds
+
     # Backward ----------------------------------------------------------------------------------------------
 
     @guarded
@@ -95,9 +106,12 @@ class Observer(Noticing):
             self.flush_forward()
         root = next(iter(roots), None)
         node = None if root is None else root.grad_fn
+        scaler = self.scaler_behind(root)
         self.backward = events.Backward(
-            *self.now(), place, bool(retain_graph), bool(create_graph), self.scaler_behind(root),
+            *self.now(), place, bool(retain_graph), bool(create_graph), scaler,
             None if node is None else type(node).__name__, self.count_graphs(root),
+            not_finite=None if node is None or is_finite(root) else first_not_finite(root),
+            plain_mean=is_plain_mean(node, scaler),
         )  # fmt: skip
         self.hear(self.backward)
 
@@ -109,7 +123,7 @@ class Observer(Noticing):
         self.depth = 0
         self.flush()
         backward, self.backward = self.backward, None
-        if backward is not None:
+        if backward is not None and self.wants(events.BackwardEnd):
             self.hear(events.BackwardEnd(*self.now(), backward.place, backward, failed))
 
     def accumulated(self, number: int) -> None:
@@ -146,10 +160,13 @@ class Observer(Noticing):
         self.hear(events.Grad(*self.now(), user_place(), bool(create_graph)))
 
     def count_graphs(self, root: Any) -> int:
-        """How many graphs of earlier passes are still held; the one that begins now is marked."""
-        self.graphs = [mark for mark in self.graphs if mark() is not None]
+        """How many graphs of earlier passes are still held; the one that begins now is marked, now and then."""
+        if self.graphs:
+            self.graphs = [mark for mark in self.graphs if mark() is not None]
         alive = len(self.graphs)
-        mark = None if root is None else self.mark_graph(root)
+        self.begun += 1
+        due = root is not None and (self.begun <= MARKED_PASSES or self.begun % MARKED_THEN_EVERY == 0)
+        mark = self.mark_graph(root) if due else None
         if mark is not None:
             self.graphs.append(mark)
             del self.graphs[:-256]
@@ -178,7 +195,16 @@ class Observer(Noticing):
         else:
             self.remember(records)
         numbers = self.same([record.number for record in records])
-        self.hear(events.Zero(*self.now(), user_place(), numbers, by, owner, to_none))
+        drops = not self.ledger.filled.isdisjoint(numbers)
+        weights = self.weights_of(self.stepped_with(records)) if drops else None
+        self.hear(events.Zero(*self.now(), user_place(), numbers, by, owner, to_none, weights))
+
+    def stepped_with(self, records: list[Parameter]) -> list[Parameter]:
+        """All parameters of the optimizer that holds the first of some parameters."""
+        for record in records:
+            for number in record.optimizers:
+                return self.registry.optimizers[number].parameters
+        return records
 
     @guarded
     def clip_begin(self, tensors: list[Any]) -> None:
@@ -209,9 +235,11 @@ class Observer(Noticing):
         if not closure:
             begun.found = self.split(record)
             self.ledger.compared = self.compare_samples() if self.samples else {}
+            self.ledger.weights = self.weights_of(record.parameters) if self.ledger.dropping else None
             if self.statistics and is_due(record.steps + 1):
                 begun.measurement = Measurement(record, self.norms)
-        self.hear(events.StepBegin(*self.now(), begun.place, record.number, closure))
+        if self.wants(events.StepBegin):
+            self.hear(events.StepBegin(*self.now(), begun.place, record.number, closure))
 
     def split(self, record: Optimizer) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """The parameters with a gradient, the trainable ones without, and the frozen ones with one."""
@@ -250,23 +278,22 @@ class Observer(Noticing):
         )
         self.step = max(self.step, record.steps + 1)
         self.hear(step)
-        for number in step.with_gradient:
-            self.samples.pop(number, None)
+        if self.samples:
+            for number in step.with_gradient:
+                self.samples.pop(number, None)
         if begun.measurement is not None:
             self.hear(begun.measurement.finish(self.now()[0], step))
         if not begun.closure:
             self.after_step(record)
         if record.steps & (record.steps - 1) == 0:  # at steps 1, 2, 4, 8 and so on
             self.notice_writes()
+            self.registry.name_parameters()  # while the models are alive
 
     def after_step(self, record: Optimizer) -> None:
         """A step may itself clear or change gradients; only the first is worth an event."""
-        cleared = []
-        for parameter in record.parameters:
-            before = parameter.grad_id
-            self.remember((parameter,))
-            if before and not parameter.grad_id:
-                cleared.append(parameter.number)
+        had = [parameter for parameter in record.parameters if parameter.grad_id]
+        self.remember(had)
+        cleared = [parameter.number for parameter in had if not parameter.grad_id]
         if cleared:
             self.hear(events.Zero(*self.now(), None, self.same(cleared), "hand", None, True))
 
@@ -387,7 +414,9 @@ class Observer(Noticing):
         record = self.known(tensor, place)
         record.modules.add(number)
         if replaced is not None:
+            self.registry.name_parameters()
             self.registry.parameters[replaced].modules.discard(number)
+            record.replaces = (replaced,)
         self.hear(events.Registered(*self.now(), place, number, name, record.number, replaced))
 
     @guarded
@@ -400,6 +429,20 @@ class Observer(Noticing):
                     self.known(tensor).modules.add(number)
 
     @guarded
+    def submodule_seen(self, module: Any, name: str, submodule: Any) -> None:
+        """A module is about to get a submodule, perhaps in place of another."""
+        number, old = self.registry.module(module), module._modules.get(name)
+        if old is None or submodule is None or old is submodule:
+            return
+        self.registry.name_parameters()
+        gone = self.same([self.known(tensor).number for tensor in old.parameters()])
+        new = self.same([self.known(tensor).number for tensor in submodule.parameters()])
+        for number in new:
+            if number not in gone:
+                self.registry.parameters[number].replaces = gone
+        self.hear(events.ModuleReplaced(*self.now(), user_place(), number, name, gone, new))
+
+    @guarded
     def mode_changed(self, module: Any, training: bool) -> None:
         number = self.registry.module(module)
         self.hear(events.ModeChange(*self.now(), user_place(), number, bool(training)))
@@ -408,7 +451,10 @@ class Observer(Noticing):
     @guarded
     def parameter_copied(self, original: Any, copy: Any) -> None:
         place = user_place()
+        if self.registry.parameter(original).name is None:
+            self.registry.name_parameters()
         one, other = self.known(original), self.known(copy, place)
+        other.replaces = (one.number,)
         self.hear(events.Copied(*self.now(), place, one.number, other.number))
 
     @guarded
@@ -419,26 +465,32 @@ class Observer(Noticing):
     @guarded
     def forward_ran(self, module: Any) -> None:
         """A module runs with gradients on; told to the rules before the next backward pass."""
-        self.ran[self.registry.module(module)] = module.training
+        self.last_ran = self.registry.module(module)
+        self.ran.setdefault(self.last_ran, module.training)
 
     @guarded
-    def cut(self, how: str) -> None:
-        """A tensor with a history is taken out of its graph."""
-        if self.depth == 0 and not self.steps and len(self.cuts) < 64:
-            place = user_place()
-            if place is not None:
-                self.cuts.append((how, place, next(reversed(self.ran), None)))
+    def ran_unrecorded(self, module: Any) -> None:
+        """A module runs with gradients off."""
+        self.unrecorded[self.registry.module(module)] = None
+
+    @guarded
+    def cut(self, how: str, place: Place | None, tensor: Any = None) -> None:
+        """A tensor with a history is taken out of its graph by a line of the user's, or a parameter is."""
+        if place is not None and self.depth == 0 and not self.steps and len(self.cuts) < 64:
+            number = self.registry.parameter_numbers.by_id.get(id(tensor))
+            self.cuts.append((how, place, self.last_ran if self.ran else None, number))
 
     def flush_forward(self) -> None:
         """Tells what ran and what was cut since the last backward pass."""
-        for how, place, after in self.cuts:
-            self.hear(events.Cut(*self.now(), place, how, after))
+        for how, place, after, number in self.cuts:
+            self.hear(events.Cut(*self.now(), place, how, after, number))
         self.cuts.clear()
-        if self.ran:
+        if self.ran or self.unrecorded:
             evaluating = self.same(number for number, training in self.ran.items() if not training)
-            modules = self.same(self.ran)
+            modules, unrecorded = self.same(self.ran), self.same(self.unrecorded)
             self.ran.clear()
-            self.hear(events.Forward(*self.now(), None, modules, evaluating))
+            self.unrecorded.clear()
+            self.hear(events.Forward(*self.now(), None, modules, evaluating, unrecorded))
         self.forwards_left -= 1
         if self.forwards_left == 0:
             self.watch_forward(False)
@@ -450,12 +502,29 @@ class Observer(Noticing):
         self.forwards_left = max(self.forwards_left, passes)
 
     @guarded
-    def end(self, failed: bool) -> None:
-        """The run is over."""
+    def end(self, failed: bool, error: BaseException | None = None) -> None:
+        """The run is over, perhaps by an exception of the program's."""
         self.flush()
         self.notice(self.registry.parameters)
         self.notice_writes()
-        self.hear(events.End(*self.now(), None, failed))
+        place = None if error is None else place_of_error(error)
+        message = None if error is None else str(error)
+        self.hear(events.End(*self.now(), place, failed, message))
+
+
+def is_finite(loss: Any) -> bool:
+    """Whether a loss is finite; other devices than the CPU would have to be waited for and are not asked."""
+    return loss.numel() != 1 or loss.device.type != "cpu" or math.isfinite(loss.item())
+
+
+def is_plain_mean(node: Any, scaler: int | None) -> bool:
+    """Whether a loss is an average, divided by nothing any further. Sums and mixtures of losses are left alone."""
+    if node is not None and scaler is not None:
+        node = node.next_functions[0][0]  # what the scaler multiplied
+    if node is None:
+        return False
+    name = type(node).__name__
+    return name.startswith("Mean") or getattr(node, "_saved_reduction", None) in (1, "mean")
 
 
 class StepUnderWay:

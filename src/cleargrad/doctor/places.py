@@ -64,3 +64,21 @@ def user_place(depth: int = 1) -> Place | None:
             return place
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def caller_place(depth: int) -> Place | None:
+    """The line of a caller, where that is the user's own; None for calls that libraries make."""
+    frame = sys._getframe(depth)
+    code = frame.f_code
+    return None if belongs_to_library(code) else Place(code.co_filename, frame.f_lineno, code.co_name)
+
+
+def place_of_error(error: BaseException) -> Place | None:
+    """The innermost line of the user's that an exception came through."""
+    trace, found = error.__traceback__, None
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not belongs_to_library(code):
+            found = Place(code.co_filename, trace.tb_lineno, code.co_name)
+        trace = trace.tb_next
+    return found

@@ -28,6 +28,7 @@ class Parameter:
         "place",
         "received",
         "ref",
+        "replaces",
         "shape",
         "steps",
         "version",
@@ -43,6 +44,7 @@ class Parameter:
         self.place = place  # where it was first seen
         self.modules: set[int] = set()  # that hold it
         self.optimizers: set[int] = set()  # that hold it
+        self.replaces: tuple[int, ...] = ()  # parameters that it is a copy of, or took the place of
         self.received = 0  # backward passes that added to its gradient
         self.steps = 0  # optimizer steps that used a gradient of it
         self.written = 0  # times that it was found changed outside of every step
@@ -63,7 +65,7 @@ class Optimizer:
         self.kind = type(optimizer).__name__
         self.place = place  # where it was made
         self.parameters: list[Parameter] = []
-        self.known: list[tuple] = []  # what its groups looked like when `parameters` was written
+        self.known: list[tuple] = []  # per group, when `parameters` was written: its length, its last parameter
         self.steps = 0
         self.skips = 0
 

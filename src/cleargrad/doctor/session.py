@@ -15,11 +15,12 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
-from cleargrad.doctor.events import End, Event, Step
+from cleargrad.doctor.events import End, Event, Statistics, Step
 from cleargrad.doctor.findings import Finding, Findings, GradientError
 from cleargrad.doctor.ledger import Ledger
 from cleargrad.doctor.registry import Registry
-from cleargrad.doctor.rules import Case, load
+from cleargrad.doctor.rules import Case, Rule, load
+from cleargrad.doctor.story import Story
 
 
 class MaxSteps(SystemExit):
@@ -38,10 +39,12 @@ class Session:
         max_steps: int | None = None,
         warn: bool = False,
         statistics: bool = True,
+        search: bool = False,
     ) -> None:
         self.registry = Registry()
         self.ledger = Ledger(self.registry)
         self.findings = Findings()
+        self.story = Story(self.ledger)
         self.strict = strict
         self.warn = warn  # says each problem as a Python warning at once
         self.ignore = frozenset(ignore)
@@ -49,8 +52,9 @@ class Session:
         self.statistics = statistics  # norms of gradients and weights, now and then
         self.engine = engine
         self.failure: Exception | None = None  # of the doctor's own
+        self.search = search  # looks for models and optimizers that exist already, if none is given
         self.observer: Any = None  # the engine's adapter
-        self.by_kind: dict[type[Event], list[tuple[Any, Case]]] = {}
+        self.by_kind: dict[type[Event], list[tuple[Any, Case | None]]] = {}
         self.is_attached = False
 
     # Beginning and end -------------------------------------------------------------------------------------
@@ -61,14 +65,35 @@ class Session:
             if rule.name in self.ignore:
                 continue
             case = Case(rule, self.ledger)
-            for kind in rule.on:
-                self.by_kind.setdefault(kind, []).append((rule.check, case))
+            if rule.needs is None:
+                self.enter(rule, case)
+            else:
+                self.by_kind.setdefault(rule.needs, []).append((self.waking(rule), case))
+        self.by_kind.setdefault(Step, []).append((self.story.step_taken, None))
+        self.by_kind.setdefault(Statistics, []).append((self.story.statistics_taken, None))
         if self.engine is None:
             self.engine = engine_of(objects)
         self.observer = open_adapter(self.engine, self)
+        self.observer.kinds = self.by_kind
         self.is_attached = True
-        self.observer.attach(objects)
+        self.observer.attach(objects or (self.observer.existing() if self.search else ()))
         return self
+
+    def enter(self, rule: Rule, case: Case) -> None:
+        """From now on the rule hears the events that it asked for."""
+        for kind in rule.on:
+            self.by_kind[kind] = [*self.by_kind.get(kind, ()), (rule.check, case)]
+
+    def waking(self, rule: Rule) -> Any:
+        """A check that wakes a sleeping rule when it is called first."""
+
+        def wake(event: Event, case: Case) -> Any:
+            kind = type(event)
+            self.by_kind[kind] = [entry for entry in self.by_kind[kind] if entry[0] is not wake]
+            self.enter(rule, case)
+            return rule.check(event, case) if kind in rule.on else None
+
+        return wake
 
     def switch(self, engine: str) -> None:
         """Watches another engine from here on."""
@@ -79,13 +104,13 @@ class Session:
         self.engine = engine
         self.attach()
 
-    def detach(self, failed: bool = False) -> None:
-        """Ends the watch; rules that need the whole story have their say."""
+    def detach(self, failed: bool = False, error: BaseException | None = None) -> None:
+        """Ends the watch; rules that need the whole story have their say. `error` is how the program ended, if so."""
         if not self.is_attached:
             return
         self.is_attached = False
         try:
-            self.observer.end(failed)
+            self.observer.end(failed, error)
         finally:
             self.restore()
 
@@ -97,7 +122,7 @@ class Session:
         return self if self.is_attached else self.attach()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        self.detach(failed=kind is not None)
+        self.detach(failed=kind is not None, error=error)
 
     # Events ------------------------------------------------------------------------------------------------
 
@@ -111,7 +136,10 @@ class Session:
             raise MaxSteps(0)
 
     def found(self, finding: Finding, at_end: bool) -> None:
-        if not self.findings.add(finding) or not finding.is_problem:
+        if not self.findings.add(finding):
+            return
+        self.story.finding_made(finding)
+        if not finding.is_problem:
             return
         if self.strict and not at_end:
             raise GradientError(finding)

@@ -22,6 +22,7 @@ from cleargrad.errors import error, user_frame
 from cleargrad.ops.op import NO_GRAD, Op
 
 NUMBERS = (int, float, complex, np.number, np.bool_)
+OPERANDS = (Tensor, *NUMBERS)
 SEVERAL = "it is one of several views that one call returned"
 
 
@@ -80,7 +81,7 @@ def checked(op: Op) -> Callable:
 
 def check_operands(op: Op, operands: tuple) -> None:
     for position, operand in enumerate(operands):
-        if not isinstance(operand, (Tensor, *NUMBERS)) and operand is not None:
+        if not isinstance(operand, OPERANDS) and operand is not None:
             name = op.tensors[position] if position < len(op.tensors) else f"operand {position}"
             rule = f"argument '{name}' must be Tensor, not {type(operand).__name__}"
             raise error(TypeError, op.name, rule)

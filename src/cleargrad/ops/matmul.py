@@ -1,7 +1,7 @@
 """Matrix products: mm, bmm, matmul, the forms that add to a tensor (addmm and its kin), and linear layers.
 
-Every product is one BLAS call on the last two dimensions. float16 and bfloat16 multiply in float32 and round
-once. Read next: ops/contractions.py.
+Every product is one call on the last two dimensions: of BLAS, or of the compiler's tiles where BLAS would start
+threads. float16 and bfloat16 multiply in float32 and round once. Read next: ops/contractions.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of, make_node
+from cleargrad.codegen.native import SHARED
+from cleargrad.codegen.native import product as product_of_arrays
 from cleargrad.core.dtype import NARROW, OF_NUMPY
-from cleargrad.core.mode import SPECIAL, gate, mode
+from cleargrad.core.mode import NO_GRAD, SPECIAL, gate, mode
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -22,9 +24,11 @@ from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.dimensions import swap_dims
 from cleargrad.ops.flat_doors import F32, F64, binary_door, getframe, place_of
 from cleargrad.ops.pointwise import check_alpha, conj
+from cleargrad.ops.reductions import add_rows
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor, link_view
 
+SMALL = 2_048  # elements: a smaller matrix is not worth a question
 _swap = swap_dims.op
 _swap_plan, _last_two = _swap.plan((True,)), {"dim0": -2, "dim1": -1}
 
@@ -93,10 +97,26 @@ def product_shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
 
 def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """np.matmul; many matrices by one are a single product of a tall matrix."""
+    if x.ndim == 2 == y.ndim:
+        return multiply_two(x, y)
     if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous:
         rows = x.reshape(count(x.shape[:-1]), x.shape[-1])
-        return rows.dot(y).reshape(*x.shape[:-1], y.shape[-1])
+        return multiply_two(rows, y).reshape(*x.shape[:-1], y.shape[-1])
+    if x.ndim > 2 < y.ndim and x.shape[-1] == y.shape[-2] and x.size * y.shape[-1] >= SHARED:
+        value = product_of_arrays(x, y)
+        if value is not None:
+            return value
     return np.matmul(x, y)
+
+
+def multiply_two(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The product of two matrices; `dot` costs half of np.matmul on small ones and is the same BLAS call."""
+    if x.size < SMALL:
+        return x.dot(y)
+    value = None
+    if x.ndim == 2 == y.ndim and x.shape[1] == y.shape[0] and x.size * y.shape[1] >= SHARED:
+        value = product_of_arrays(x, y)
+    return x.dot(y) if value is None else value
 
 
 def run_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -152,11 +172,24 @@ def dot_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, real(3, 3), real(3))
 
 
-SAMPLES = {"mm": mm_samples, "bmm": bmm_samples, "mv": mv_samples, "dot": dot_samples}
-MATRICES = (lambda g, y: g @ adjoint(y), lambda g, x: adjoint(x) @ g)
+def unwatched(g: Tensor, x: Tensor) -> bool:
+    """Whether a gradient is a product of arrays and nothing else: no graph, no casts, one kind of real floats."""
+    kind = g._data.dtype
+    return mode.how == NO_GRAD and kind is x._data.dtype and (kind is F32 or kind is F64)
 
-# `dot` costs half of np.matmul on small matrices and is the same BLAS call.
-mm_op = product("mm", np.ndarray.dot, (2, 2), MATRICES)
+
+def left_gradient(g: Tensor, y: Tensor) -> Tensor:
+    return wrap(multiply(g._data, y._data.swapaxes(-2, -1))) if unwatched(g, y) else g @ adjoint(y)
+
+
+def right_gradient(g: Tensor, x: Tensor) -> Tensor:
+    return wrap(multiply(x._data.swapaxes(-2, -1), g._data)) if unwatched(g, x) else adjoint(x) @ g
+
+
+SAMPLES = {"mm": mm_samples, "bmm": bmm_samples, "mv": mv_samples, "dot": dot_samples}
+MATRICES = (left_gradient, right_gradient)
+
+mm_op = product("mm", multiply_two, (2, 2), MATRICES)
 bmm_op = product("bmm", multiply, None, MATRICES)
 mv_op = product(
     "mv",
@@ -192,7 +225,7 @@ def matmul_of_any_rank(input: Tensor, other: Tensor) -> Tensor:
 
 
 # `x @ y` goes straight to the product of two matrices when it is one.
-matmul_door = binary_door(mm_op.op, np.ndarray.dot, 2, asking("matmul", matmul_of_any_rank))
+matmul_door = binary_door(mm_op.op, multiply_two, 2, asking("matmul", matmul_of_any_rank))
 matmul_door.__name__ = "matmul"
 matmul_door.__doc__ = "The matrix product of the last two dimensions; earlier ones are batches and broadcast."
 matmul = composite(matmul_samples, method=True, out=True)(matmul_door)
@@ -433,16 +466,33 @@ def rows_of(x: Tensor) -> Tensor:
     return x if len(shape) == 2 else x.reshape(count(shape[:-1]), shape[-1])
 
 
+def linear_bias_gradient(g: Tensor, *, bias_shape: tuple[int, ...]) -> Tensor:
+    """What the walk would sum up for every other op, summed at once."""
+    data = g._data
+    if not unwatched(g, g) or bias_shape != data.shape[-1:] or data.ndim < 2 or not data.size:
+        return g
+    return wrap(add_rows(data.reshape(1, -1, data.shape[-1])))
+
+
+def linear_input_gradient(g: Tensor, weight: Tensor) -> Tensor:
+    return wrap(multiply(g._data, weight._data)) if unwatched(g, weight) else g @ conj(weight)
+
+
+def linear_weight_gradient(g: Tensor, x: Tensor) -> Tensor:
+    if not unwatched(g, x) or not x._data.size:
+        return transposed(rows_of(g)) @ conj(rows_of(x))
+    left, right = g._data, x._data
+    if left.ndim != 2:
+        left, right = left.reshape(-1, left.shape[-1]), right.reshape(-1, right.shape[-1])
+    return wrap(multiply_two(left.T, right))
+
+
 linear_op = fused(
     "linear",
     lambda bias, x, weight: matmul_door(x, transposed(weight)) + bias,
     spec=linear_spec,
     run=run_linear,
-    vjp=(
-        lambda g: g,
-        lambda g, weight: g @ conj(weight),
-        lambda g, x: transposed(rows_of(g)) @ conj(rows_of(x)),
-    ),
+    vjp=(linear_bias_gradient, linear_input_gradient, linear_weight_gradient),
     samples=linear_samples,
     node="AddmmBackward0",
     spec_first=False,
@@ -472,8 +522,10 @@ def linear_of_floats(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> T
     if not plain or b.shape != w.shape[:1] or x.shape[-1] != w.shape[1] or not x.size:
         return linear_op(bias, input, weight)
     rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-    value = rows.dot(w.T)
-    value += b
+    value = product_of_arrays(rows, w.T, b) if x.size * w.shape[0] >= SHARED else None
+    if value is None:
+        value = rows.dot(w.T)
+        value += b
     if rows is not x:
         value = value.reshape(*x.shape[:-1], w.shape[0])
     tensor = wrap(value)

@@ -144,6 +144,9 @@ class Recorder:
     def note_history(self, tensor: Tensor) -> None:
         """A tensor is about to get another place in the graph, or to leave it."""
 
+    def keep_grad(self, tensor: Tensor) -> None:
+        """retain_grad is asked for a tensor that has not had it."""
+
     def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
         """The gradient of a leaf is about to be read, replaced or added to; with `clears`, it is only forgotten."""
 
@@ -158,7 +161,7 @@ class Recorder:
         if op.lower is PARTS:
             return self.call_parts(op, operands, attrs)
         spec = op.spec(*operands, **attrs)
-        values = tuple(self.value(x) if isinstance(x, Tensor) else x for x in operands)
+        values = tuple([self.value(x) if isinstance(x, Tensor) else x for x in operands])
         if op.view:
             arrays = seen_anew(op.run(operands[0]._data, **attrs), operands[0]._data)
         elif isinstance(spec, Spec):
@@ -166,8 +169,7 @@ class Recorder:
         else:
             arrays = [np.empty(part.shape, part.dtype.numpy) for part in spec]
         outs = link(op, operands, attrs, arrays, mode.grad)
-        tensors = outs if isinstance(outs, tuple) else (outs,)
-        results = tuple(self.name(out) for out in tensors)
+        results = tuple(map(self.name, outs)) if type(outs) is tuple else (self.name(outs),)
         self.graph.calls.append(Call(op, values, attrs, results))
         return outs
 
@@ -184,6 +186,14 @@ class Recorder:
         finally:
             mode.set(**before)
         return link(op, operands, attrs, arrays, mode.grad)
+
+    def computed(self, run: Callable, record: Callable) -> Any:
+        """What two functions both give: one runs it, the other one records it."""
+        return record()
+
+    def unwatched(self, action: Callable, *arguments: Any) -> Any:
+        """Does something in which no function of the user's is called."""
+        return action(*arguments)
 
     def name(self, tensor: Tensor) -> Value:
         """A new graph value, for which this tensor stands."""

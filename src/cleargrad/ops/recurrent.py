@@ -109,9 +109,11 @@ def pulled_through(parts: Callable, g: list, operands: tuple, **attrs: Any) -> l
     return [None if x is None else next(grads) for x in inputs]
 
 
-def by_parts() -> bool:
-    """Whether a gradient must itself be made of ops: to be differentiated, or to be recorded."""
-    return mode.grad or mode.recorder is not None
+def either(kernel: Callable, parts: Callable) -> Any:
+    """A gradient by a kernel, or made of ops: to be differentiated, or to be recorded."""
+    if mode.grad:
+        return parts()
+    return kernel() if mode.recorder is None else mode.recorder.computed(kernel, parts)
 
 
 # Shapes ----------------------------------------------------------------------------------------------------
@@ -315,9 +317,10 @@ def rnn_vjp(
     g: list, x: Tensor, h: Tensor, weight: Tensor, out0: Tensor, *, relu: bool, sizes: Sizes, reverse: bool
 ) -> Any:
     attrs = {"relu": relu, "sizes": sizes, "reverse": reverse}
-    if by_parts():
-        return pulled_through(rnn_parts, g, (x, h, weight), **attrs)
-    return rnn_gradient(*g[:2], h, weight, out0, **attrs)
+    return either(
+        lambda: rnn_gradient(*g[:2], h, weight, out0, **attrs),
+        lambda: pulled_through(rnn_parts, g, (x, h, weight), **attrs),
+    )
 
 
 def lstm_vjp(
@@ -325,10 +328,14 @@ def lstm_vjp(
     out0: Tensor, out3: Tensor, out4: Tensor, *, sizes: Sizes, reverse: bool,
 ) -> Any:  # fmt: skip
     attrs: dict[str, Any] = {"sizes": sizes, "reverse": reverse}
-    if by_parts():
-        return pulled_through(lstm_parts, g[:3], (x, h, c, weight, projection), **attrs)
-    found = lstm_gradient(*g[:3], h, c, weight, projection, out0, out3, out4, **attrs)
-    return found if projection is not None else (*found, None)
+
+    def kernel() -> tuple:
+        found = lstm_gradient(*g[:3], h, c, weight, projection, out0, out3, out4, **attrs)
+        return found if projection is not None else (*found, None)
+
+    return either(
+        kernel, lambda: pulled_through(lstm_parts, g[:3], (x, h, c, weight, projection), **attrs)
+    )
 
 
 def gru_vjp(
@@ -336,10 +343,12 @@ def gru_vjp(
     out0: Tensor, out2: Tensor, out3: Tensor, *, sizes: Sizes, reverse: bool,
 ) -> Any:  # fmt: skip
     attrs: dict[str, Any] = {"sizes": sizes, "reverse": reverse}
-    if by_parts():
-        return pulled_through(gru_parts, g[:2], (x, h, weight, bias), **attrs)
-    *found, inner = gru_gradient(*g[:2], h, weight, out0, out2, out3, **attrs)
-    return *found, None if bias is None else inner.sum(0)
+
+    def kernel() -> tuple:
+        *found, inner = gru_gradient(*g[:2], h, weight, out0, out2, out3, **attrs)
+        return *found, None if bias is None else inner.sum(0)
+
+    return either(kernel, lambda: pulled_through(gru_parts, g[:2], (x, h, weight, bias), **attrs))
 
 
 def rnn_samples() -> Iterator[Sample]:

@@ -65,6 +65,7 @@ def in_float32(x: np.ndarray) -> np.ndarray:
 BLOCK = (
     128  # rows that one product adds up; sums of blocks are added again, so errors grow with the logarithm
 )
+ALONE = 9_000  # elements that NumPy's library goes over without waking threads of its own
 
 
 def add_up(x: np.ndarray, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
@@ -87,10 +88,11 @@ def add_up(x: np.ndarray, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
 def add_rows(x: np.ndarray) -> np.ndarray:
     """The sums over the middle axis of three."""
     count = x.shape[1]
-    while count > BLOCK:
-        whole = count - count % BLOCK
-        blocks = x[:, :whole].reshape(len(x), -1, BLOCK, x.shape[2])
-        sums = np.matmul(ones(BLOCK, x.dtype), blocks)
+    block = min(BLOCK, max(8, ALONE // x.shape[2]))
+    while count > block:
+        whole = count - count % block
+        blocks = x[:, :whole].reshape(len(x), -1, block, x.shape[2])
+        sums = np.matmul(ones(block, x.dtype), blocks)
         if whole < count:
             rest = np.matmul(ones(count - whole, x.dtype), x[:, whole:])
             sums = np.concatenate([sums, rest[:, None]], axis=1)

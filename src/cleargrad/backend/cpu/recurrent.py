@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from cleargrad.codegen.expr import identity, sigmoid, tanh
-from cleargrad.codegen.native import Loop
+from cleargrad.codegen.native import Loop, multiply
 
 ndarray = np.ndarray
 Order = list[tuple[slice, int]]  # for each step in the order of time: its rows, and how many they are
@@ -53,7 +53,7 @@ def rnn(x: ndarray, h: ndarray, weight: ndarray, order: Order, relu: bool) -> tu
     state = h.copy()
     for rows, batch in order:
         value = out[rows]
-        np.dot(state[:batch], weight.T, value)
+        multiply(state[:batch], weight.T, value)
         value += x[rows]
         if relu:
             np.maximum(value, 0, out=value)
@@ -81,8 +81,8 @@ def rnn_gradient(
             part += g[rows]
         value = slope[rows]
         value *= part
-        np.dot(value, weight, part)
-    return slope, g_state, slope.T.dot(before(out, h, order))
+        multiply(value, weight, part)
+    return slope, g_state, multiply(slope.T, before(out, h, order))
 
 
 def start_gradient(given: ndarray | None, state: ndarray) -> ndarray:
@@ -142,12 +142,12 @@ def lstm(
         parts = quarters(gates, hidden)
         step = code((*parts, c, cells, h, out), (*parts, *quarters(x, hidden), c))
         for rows, batch in order:
-            np.dot(h[:batch], weight.T, gates[rows])
+            multiply(h[:batch], weight.T, gates[rows])
             step(rows.start, batch)
         return out, h, c, gates, cells
     for rows, batch in order:
         value, state, cell = gates[rows], h[:batch], c[:batch]
-        np.dot(state, weight.T, value)
+        multiply(state, weight.T, value)
         value += x[rows]
         sigmoid_(value[:, : 2 * hidden])
         sigmoid_(value[:, 3 * hidden :])
@@ -158,7 +158,7 @@ def lstm(
         cells[rows] = cell
         result = np.tanh(cell)
         result *= value[:, 3 * hidden :]
-        state[...] = out[rows] = result if projection is None else result.dot(projection.T)
+        state[...] = out[rows] = result if projection is None else multiply(result, projection.T)
     return out, h, c, gates, cells
 
 
@@ -184,16 +184,16 @@ def lstm_gradient(
         part = state
         if projection is not None and g_projected is not None:
             g_projected[rows] = state
-            part = state.dot(projection)
+            part = multiply(state, projection)
         cell += part * through_cell[rows]
         value = g_x[rows]  # (batch, 4, hidden)
         value[:, :3] *= cell[:, None]
         value[:, 3] *= part
         cell *= f[rows]
-        np.dot(value.reshape(batch, -1), weight, state)
+        multiply(value.reshape(batch, -1), weight, state)
     g_x = g_x.reshape(gates.shape)
-    g_weight = g_x.T.dot(before(out, h, order))
-    g_projection = None if g_projected is None else g_projected.T.dot(o * squashed)
+    g_weight = multiply(g_x.T, before(out, h, order))
+    g_projection = None if g_projected is None else multiply(g_projected.T, o * squashed)
     return g_x, g_h, g_c, g_weight, g_projection
 
 
@@ -214,8 +214,8 @@ def lstm_gradient_native(
     back = code((*parts, g_c), (g_h, g, g_c, through, gate_parts[1], *parts))
     for rows, batch in reversed(order):
         back(rows.start, batch)
-        np.dot(g_x[rows], weight, g_h[:batch])
-    return g_x, g_h, g_c, g_x.T.dot(before(out, h, order))
+        multiply(g_x[rows], weight, g_h[:batch])
+    return g_x, g_h, g_c, multiply(g_x.T, before(out, h, order))
 
 
 def lstm_slopes(gates: ndarray, squashed: ndarray, previous: ndarray, hidden: int) -> ndarray:
@@ -243,7 +243,7 @@ def gru(x: ndarray, h: ndarray, weight: ndarray, bias: ndarray | None, order: Or
     h = h.copy()
     for rows, batch in order:
         value, state = gates[rows], h[:batch]
-        np.dot(state, weight.T, value)
+        multiply(state, weight.T, value)
         if bias is not None:
             value += bias
         candidate = value[:, 2 * hidden :]
@@ -277,10 +277,10 @@ def gru_gradient(
         value = slopes[rows]  # (batch, 4, hidden)
         value *= part[:, None]
         part *= z[rows]
-        part += value.reshape(batch, -1)[:, : 3 * hidden].dot(weight)
+        part += multiply(value.reshape(batch, -1)[:, : 3 * hidden], weight)
     g_inner = slopes.reshape(len(out), -1)[:, : 3 * hidden]
     g_x = slopes[:, (0, 1, 3)].reshape(gates.shape)
-    return g_x, g_state, g_inner.T.dot(previous), np.ascontiguousarray(g_inner)
+    return g_x, g_state, multiply(g_inner.T, previous), np.ascontiguousarray(g_inner)
 
 
 def gru_slopes(gates: ndarray, inner: ndarray, previous: ndarray) -> ndarray:

@@ -23,7 +23,23 @@ from cleargrad.doctor.findings import Finding, at
 from cleargrad.doctor.ledger import Ledger
 from cleargrad.doctor.places import Place
 
-THEMES = ("reuse",)
+THEMES = (
+    "reuse",
+    "drop",
+    "windows",
+    "clipping",
+    "scaling",
+    "membership",
+    "replacement",
+    "graphs",
+    "sizes",
+    "modes",
+    "freezing",
+    "scheduling",
+    "networks",
+    "averaging",
+    "reading",
+)
 
 
 @dataclass(frozen=True)
@@ -34,18 +50,21 @@ class Rule:
     severity: str
     on: tuple[type[Event], ...]
     check: Callable[[Any, Case], Iterable[Finding] | None]
+    needs: type[Event] | None = None  # it sleeps until an event of this kind has been heard
 
 
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, severity: str, on: type[Event] | tuple[type[Event], ...]) -> Callable:
-    """Enters a function into the rule book."""
+def rule(
+    name: str, severity: str, on: type[Event] | tuple[type[Event], ...], needs: type[Event] | None = None
+) -> Callable:
+    """Enters a function into the rule book. With `needs`, programs without such events do not pay for it."""
 
     def enter(check: Callable) -> Callable:
         kinds = on if isinstance(on, tuple) else (on,)
         key = name if name not in RULES else f"{name}/{check.__name__}"  # a rule may have several functions
-        RULES[key] = Rule(name, severity, kinds, check)
+        RULES[key] = Rule(name, severity, kinds, check, needs)
         return check
 
     return enter

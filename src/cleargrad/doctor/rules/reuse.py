@@ -6,11 +6,13 @@ Read next: rules/drop.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from cleargrad.doctor.events import Backward, Step
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.ledger import Use
 from cleargrad.doctor.rules import Case, rule
+from cleargrad.doctor.rules.scaling import is_second_step
 from cleargrad.doctor.sentences import counted, listed, passes_by_line
 
 
@@ -18,7 +20,7 @@ from cleargrad.doctor.sentences import counted, listed, passes_by_line
 def gradient_reused(event: Step, case: Case) -> Iterator[Finding]:
     """A step used contributions that an earlier step had used."""
     use = case.ledger.use
-    if use is None or not use.reused:
+    if use is None or not use.reused or is_second_step(event, case):
         return
     passes = {backward.number: backward for found in use.reused.values() for backward in found}
     fresh = {backward.number: backward for number in use.reused for backward in use.fresh[number]}
@@ -38,7 +40,7 @@ def gradient_reused(event: Step, case: Case) -> Iterator[Finding]:
             *expectations(case, use),
         ],
         parameters=use.reused,
-        facts={"passes": total, "reused": old, "earlier_steps": earlier},
+        facts={"passes": total, "reused": old, "earlier_steps": earlier, "gradients": compared(case, use)},
     )
 
 
@@ -49,14 +51,20 @@ def missing_clear(event: Step, fresh: list[Backward]) -> str:
     return f"optimizer.zero_grad() is missing before {first.place}"
 
 
+def compared(case: Case, use: Use) -> list[dict[str, Any]]:
+    """Some gradients as they should have been and as they were, where that is known."""
+    return [
+        {"parameter": case.registry.name(number), "expected": expected, "actual": actual}
+        for number, (expected, actual) in sorted(case.ledger.compared.items())
+        if number in use.reused
+    ]
+
+
 def expectations(case: Case, use: Use) -> list[str]:
-    """What some gradients should have been, where that is known."""
-    found = []
-    for number, (expected, actual) in sorted(case.ledger.compared.items()):
-        if number in use.reused:
-            name = case.registry.name(number)
-            found.append(f"expected gradient of {name} {figures(expected)}, actual {figures(actual)}")
-    return found[:2]
+    return [
+        f"expected gradient of {known['parameter']} {figures(known['expected'])}, actual {figures(known['actual'])}"
+        for known in compared(case, use)[:2]
+    ]
 
 
 def figures(values: list[float]) -> str:

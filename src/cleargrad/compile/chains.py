@@ -1,0 +1,270 @@
+"""Chains: entries that each thread can run for rows of its own, one after the other, without waiting for others.
+
+The steps of a recurrent network depend on each other in time, but not across the batch: a thread that keeps to its
+part of the batch needs nothing that another one computes. The same holds wherever small entries follow each other and
+every row is computed from the same row alone. What a chain saves is the waiting between its entries and the way of
+data from one core to another. `grouped` finds chains among a program's entries. Read next: compile/program.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cleargrad.compile.fuse import Nest
+from cleargrad.compile.lazy import Buffer, Load
+from cleargrad.compile.loops import flat, units
+from cleargrad.compile.memory import reads_of
+from cleargrad.compile.statements import Product
+
+SHORTEST = 4  # entries that make a chain
+SHARED = 3  # products for which packing an operand beforehand pays
+LARGE = 20_000_000  # about as many multiply-adds of an entry take so long that waiting does not matter
+
+
+@dataclass(eq=False)
+class Chain:
+    """Entries that are cut into the same rows."""
+
+    rows: int
+    entries: list[Any] = field(default_factory=list)
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return tuple(dict.fromkeys(buffer for entry in self.entries for buffer in writes_of(entry)))
+
+    @property
+    def formulas(self) -> tuple[Load, ...]:
+        return tuple(load for entry in self.entries for load in reads_of(entry))
+
+    def shares(self, threads: int) -> list[tuple[int, int]]:
+        """From which to which row each thread goes."""
+        count = min(threads, self.rows)
+        return [(self.rows * k // count, self.rows * (k + 1) // count) for k in range(count)]
+
+
+class Access(NamedTuple):
+    """The elements that a row touches: row 0 some of low to high, every other one `stride` further."""
+
+    buffer: Buffer
+    low: int
+    high: int
+    stride: int
+    rows: int
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last element that any row touches."""
+        shift = (self.rows - 1) * self.stride
+        return self.low + min(shift, 0), self.high + max(shift, 0)
+
+
+def grouped(entries: list[Any], final: set[Buffer]) -> list[Any]:
+    """The entries, with chains in the place of those that form some; `final` buffers leave the program."""
+    found: list[Any] = []
+    position = 0
+    while position < len(entries):
+        chain = chain_from(entries, position, final)
+        found.append(chain if chain is not None else entries[position])
+        position += 1 if chain is None else len(chain.entries)
+    return found
+
+
+def chain_from(entries: list[Any], first: int, final: set[Buffer]) -> Chain | None:
+    """The longest chain that begins with an entry, if it is worth it."""
+    rows = rows_of(entries[first])
+    if rows is None or rows < 2:
+        return None
+    chain, touched = Chain(rows), Touched()
+    for entry in entries[first:]:
+        accesses = None if final & set(writes_of(entry)) else accesses_of(entry, rows)
+        if accesses is None or cost_of(entry) > LARGE or not touched.take(*accesses):
+            break
+        chain.entries.append(entry)
+    products = sum(isinstance(entry, Product) for entry in chain.entries)
+    return chain if len(chain.entries) >= SHORTEST and products > 1 else None
+
+
+def rows_of(entry: Any) -> int | None:
+    """Into how many rows an entry would be cut by itself; chains begin with a product."""
+    return entry.place.shape[0] if isinstance(entry, Product) and not entry.place.index else None
+
+
+def cost_of(entry: Any) -> int:
+    if isinstance(entry, Product):
+        return prod(entry.place.shape) * entry.left.shape[-1]
+    return prod(entry.space) * entry.work
+
+
+def writes_of(entry: Any) -> list[Buffer]:
+    if isinstance(entry, Nest):
+        return [member.place.buffer for member in entry.members if member.kept]
+    return list(entry.writes)
+
+
+class Touched:
+    """What the entries of a chain read and write."""
+
+    def __init__(self) -> None:
+        self.read: dict[Buffer, list[Access]] = {}
+        self.written: dict[Buffer, list[Access]] = {}
+
+    def take(self, reads: list[Access], writes: list[Access]) -> bool:
+        """Adds an entry, if each of its rows depends on the same row of the others alone."""
+        for access in reads:
+            if not all(keeps_apart(access, other) for other in self.written.get(access.buffer, ())):
+                return False
+        for access in writes:
+            others = [*self.written.get(access.buffer, ()), *self.read.get(access.buffer, ())]
+            if not all(keeps_apart(access, other) for other in others):
+                return False
+        for accesses, known in ((reads, self.read), (writes, self.written)):
+            for access in accesses:
+                rest = known.setdefault(access.buffer, [])
+                if access not in rest:
+                    rest.append(access)
+        return True
+
+
+def keeps_apart(one: Access, other: Access) -> bool:
+    """Whether no row of one touches what another row of the other touches."""
+    (first, last), (begin, end) = one.ends, other.ends
+    if last < begin or end < first:
+        return True
+    within = max(one.high, other.high) - min(one.low, other.low) < abs(one.stride)
+    return one.stride == other.stride and within
+
+
+# What rows touch -------------------------------------------------------------------------------------------
+
+
+def accesses_of(entry: Any, rows: int) -> tuple[list[Access], list[Access]] | None:
+    """What an entry reads and writes, row by row; None if it cannot be cut into so many rows."""
+    if isinstance(entry, Product):
+        return product_accesses(entry, rows)
+    if isinstance(entry, Nest) and not entry.columns:
+        return nest_accesses(entry, rows)
+    return None
+
+
+def product_accesses(entry: Product, rows: int) -> tuple[list[Access], list[Access]] | None:
+    shape, rank = entry.place.shape, len(entry.place.shape)
+    if shape[0] % rows or entry.place.index:
+        return None
+    operands = [entry.left]
+    stacked = rank > 2 and len(entry.right.shape) == rank
+    reads = [whole(entry.right, rows)] if not stacked else []
+    operands += [entry.right] if stacked else []
+    if any(len(load.shape) != rank or load.index for load in operands):
+        return None
+    reads += [cut(load, rows, shape[0]) for load in operands]
+    place = cut(entry.place, rows, shape[0])
+    return ([*reads, place] if entry.adds else reads), [place]
+
+
+def nest_accesses(nest: Nest, rows: int) -> tuple[list[Access], list[Access]] | None:
+    space = nest.space
+    if not space or space[0] % rows or units(nest) % rows:
+        return None
+    if not nest.rows and (not flat(nest) or any(member.reduce for member in nest.members)):
+        return None
+    places = [member.place for member in nest.members if member.kept]
+    if any(place.index or place.strides[0] == 0 for place in places):
+        return None
+    reads = [whole(load, rows) if load.index else cut(load, rows, space[0]) for load in loads_in_space(nest)]
+    return reads, [cut(place, rows, space[0]) for place in places]
+
+
+def loads_in_space(nest: Nest) -> Iterator[Load]:
+    """Every load of a nest; those that name the places of others have its dimensions as well."""
+    yield from reads_of(nest)
+
+
+def whole(load: Load, rows: int) -> Access:
+    """Any element, whatever the row."""
+    return Access(load.buffer, 0, max(load.buffer.size - 1, 0), 0, rows)
+
+
+def cut(load: Load, rows: int, extent: int) -> Access:
+    """The first dimension, of this extent, cut into rows."""
+    shape = (extent // rows, *load.shape[1:])
+    ends = [(n - 1) * step for n, step in zip(shape, load.strides, strict=True)]
+    low, high = (load.offset + sum(end for end in ends if end * sign > 0) for sign in (-1, 1))
+    return Access(load.buffer, low, high, load.strides[0] * (extent // rows), rows)
+
+
+# How products are computed ---------------------------------------------------------------------------------
+
+
+@dataclass
+class ChainPlan:
+    """The products of a chain, thread by thread."""
+
+    shares: list[tuple[int, int]]
+    packing: list[tuple[Any, dict[str, Load]]] = field(default_factory=list)  # what all threads need, first
+    steps: dict[tuple[int, int], list[tuple[Any, dict[str, Load]]]] = field(default_factory=dict)
+    work: list[Buffer] = field(default_factory=list)  # memory for packed operands
+
+    def memory(self, size: int) -> Buffer:
+        self.work.append(Buffer(-1 - len(self.work), (size,), np.dtype(np.uint8), "inside", (1,)))
+        return self.work[-1]
+
+
+def planned(chain: Chain, threads: int, choose: Callable[..., Any]) -> ChainPlan:
+    """How each thread computes its rows; right operands that several products have in common are packed once."""
+    plan = ChainPlan(chain.shares(threads))
+    products = [entry for entry in chain.entries if isinstance(entry, Product)]
+    often = Counter(common(product, chain) for product in products)
+    packed: dict[Any, Buffer] = {}
+    for product in products:
+        key = common(product, chain)
+        together = key is not None and often[key] >= SHARED
+        for low, high in plan.shares:
+            part = cut_out(product, chain.rows, low, high)
+            needed = choose(part, 1, together)
+            first = needed.steps[0]
+            layout = (key, first.kernel, tuple(first.words))  # few rows have other tiles than many
+            work = packed.get(layout) if together else None
+            if work is None:
+                work = plan.memory(needed.work)
+            loads = operands_of(part, work)
+            steps = [(step, loads) for step in needed.steps]
+            if together and len(steps) == 2:
+                if layout not in packed:
+                    packed[layout] = work
+                    plan.packing.append(steps[0])
+                steps = steps[1:]
+            plan.steps[id(product), low] = steps
+    return plan
+
+
+def common(product: Product, chain: Chain) -> Any:
+    """What products with the same right operand have in common; None if the operand is made in the chain."""
+    right = product.right
+    if len(right.shape) != 2 or right.buffer in chain.writes:
+        return None
+    return right.buffer, right.shape, right.strides, right.offset
+
+
+def cut_out(product: Product, rows: int, low: int, high: int) -> Product:
+    """Some rows of a product."""
+    each = product.place.shape[0] // rows
+    stacked = len(product.right.shape) > 2 and len(product.right.shape) == len(product.place.shape)
+
+    def part(load: Load) -> Load:
+        shape = ((high - low) * each, *load.shape[1:])
+        return Load(load.buffer, shape, load.strides, load.offset + low * each * load.strides[0], ())
+
+    right = part(product.right) if stacked else product.right
+    return Product(part(product.place), part(product.left), right, product.adds)
+
+
+def operands_of(product: Product, work: Buffer) -> dict[str, Load]:
+    """What the words of a product's steps mean."""
+    memory = Load(work, (1,), (0,), 0, ())
+    return {"left": product.left, "right": product.right, "place": product.place, "work": memory}

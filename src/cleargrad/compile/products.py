@@ -1,0 +1,156 @@
+"""Products of matrices for eager calls: arrays go in, the compiler's tiles multiply them on the team's threads.
+
+NumPy's linear algebra library is as quick on one thread, but it keeps threads of its own, which stay awake for
+milliseconds after every call and take the processors from the team that runs all other kernels. So products that
+the library would share among its threads are computed here, and small ones by NumPy, alone. A product is
+prepared once for each shape and layout of its operands; its machine code serves many of those. Read next:
+codegen/gemm.py.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from functools import cache
+from math import prod
+
+import numpy as np
+
+from cleargrad.codegen import gemm
+from cleargrad.codegen.expr import Var, add
+from cleargrad.codegen.jit import addresses
+from cleargrad.codegen.launch import SMALL
+from cleargrad.codegen.team import WAIT, team
+from cleargrad.compile.fuse import Member, Nest
+from cleargrad.compile.lazy import Buffer, Formulas
+from cleargrad.compile.loops import kernel_of, structure
+from cleargrad.compile.program import DATA, pointer
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+LINE = 64
+KEPT = 1024  # products that are kept ready
+ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
+NAMES = ("left", "right", "place", "work")  # what the words of a step may speak of, besides the bias
+
+_lock = threading.RLock()
+_ready: OrderedDict[tuple, Ready] = OrderedDict()
+
+
+class Ready:
+    """A product of one shape and layout: machine code, and arguments in which only addresses are missing."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, out: np.ndarray, biased: bool) -> None:
+        steps = gemm.steps(*described(x, y, out), team().threads)
+        words: list[int] = []
+        starts: list[tuple[int, int, int]] = []  # of each record: its code, its first word, its units
+        self.patches: list[tuple[int, int, int]] = []
+        for code, step in zip(addresses([step.kernel for step in steps.steps]), steps.steps, strict=True):
+            starts.append((code, len(words), step.units))
+            for word in step.words:
+                if isinstance(word, tuple):
+                    self.patches.append((len(words), NAMES.index(word[0]), word[1]))
+                words.append(0 if isinstance(word, tuple) else word)
+        if biased:
+            rows, columns = out.shape
+            starts.append((bias_kernel(x.dtype), len(words), rows))
+            self.patches += [(len(words) + 2, NAMES.index("place"), 0), (len(words) + 4, len(NAMES), 0)]
+            words += [rows, columns, 0, columns, 0]
+        self.words, self.work = np.array(words, np.int64), steps.work
+        self.slots = memoryview(self.words)  # type: ignore[arg-type]
+        base = self.words.__array_interface__["data"][0]
+        rows_of_records = [[code, base + 8 * first, units, WAIT] for code, first, units in starts]
+        self.records = np.array(rows_of_records, np.int64)
+        self.records_at, self.length = self.records.__array_interface__["data"][0], len(starts)
+        self.threads = 1 if prod(out.shape) * x.shape[-1] < SMALL else 2
+        self.team = team()
+        self.lock = threading.Lock()  # arguments are one piece of memory, also for two threads that call at once
+
+    def run(self, x: np.ndarray, y: np.ndarray, out: np.ndarray, bias: np.ndarray | None) -> None:
+        places = [pointer(id(x) + DATA).value, pointer(id(y) + DATA).value, pointer(id(out) + DATA).value, 0]
+        if self.work:
+            memory = np.empty(self.work + LINE, np.uint8)
+            start = pointer(id(memory) + DATA).value or 0
+            places[3] = start + -start % LINE
+        if bias is not None:
+            places.append(pointer(id(bias) + DATA).value)
+        with self.lock:
+            slots = self.slots
+            for position, name, shift in self.patches:
+                slots[position] = places[name] + shift  # type: ignore[operator]
+            self.team.run(self.records_at, self.length, self.threads)
+
+
+def described(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> tuple:
+    """A product as codegen/gemm.py wants to hear of it; one matrix stands for a stack with strides of zero."""
+    batch, size = out.shape[:-2], x.itemsize
+    strides = [
+        [0] * (out.ndim - array.ndim)
+        + [
+            0 if extent == 1 and axis < array.ndim - 2 else step // size
+            for axis, (extent, step) in enumerate(zip(array.shape, array.strides, strict=True))
+        ]
+        for array in (x, y, out)
+    ]
+    return batch, x.shape[-2], y.shape[-1], x.shape[-1], x.dtype.name, *strides
+
+
+@cache
+def bias_kernel(kind: np.dtype) -> int:
+    """Machine code that adds a vector to rows; its words: rows, columns, matrix, distance of rows, vector."""
+    formulas, shape = Formulas(), (7, ANY_LENGTH)
+    matrix = formulas.load(Buffer(0, shape, kind, "input", (2 * ANY_LENGTH, 1)))
+    vector = formulas.load(Buffer(1, (ANY_LENGTH,), kind, "input", (1,)), shape, (0, 1))
+    value = formulas.map(add(Var("x", 0), Var("y", 1)), (matrix, vector), kind, kind, shape)
+    nest = Nest(shape[:1], shape[1:], [Member(matrix, value)])
+    arguments = structure(nest)
+    assert [word[1] for word in arguments.words if isinstance(word, tuple)] == [matrix, vector]
+    return addresses([kernel_of(nest, arguments)])[0]
+
+
+def product(
+    x: np.ndarray, y: np.ndarray, bias: np.ndarray | None = None, out: np.ndarray | None = None
+) -> np.ndarray | None:
+    """x @ y, plus a bias for the rows of a matrix; None for operands that NumPy has to multiply."""
+    kind = x.dtype
+    if not (kind is F32 or kind is F64) or y.dtype is not kind:
+        return None
+    key = (kind, x.shape, x.strides, y.shape, y.strides, bias is None, None if out is None else out.strides)
+    if out is None:
+        lead = x.shape[:-2] if y.ndim == 2 else np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        out = np.empty((*lead, x.shape[-2], y.shape[-1]), kind)
+    found = _ready.get(key)
+    if found is None:
+        found = made(key, x, y, out, bias)
+        if found is None:
+            return None
+    found.run(x, y, out, bias)
+    return out
+
+
+def made(key: tuple, x: np.ndarray, y: np.ndarray, out: np.ndarray, bias: np.ndarray | None) -> Ready | None:
+    if not all(map(simple, (x, y, out))) or (bias is not None and not simple(bias)):
+        return None
+    with _lock:
+        if key not in _ready:
+            _ready[key] = Ready(x, y, out, bias is not None)
+            if len(_ready) > KEPT:
+                _ready.popitem(last=False)
+        return _ready[key]
+
+
+def simple(array: np.ndarray) -> bool:
+    """Whether an array lies in memory as the kernels take it: along one of its last dimensions, in whole elements."""
+    size = array.itemsize
+    near = array.ndim < 2 or size in array.strides[-2:]
+    return near and array.flags.aligned and all(step >= 0 and step % size == 0 for step in array.strides)
+
+
+def forget_all() -> None:
+    """In a forked child: locks may be held by threads that it does not have, and the team is its own."""
+    global _lock
+    _lock = threading.RLock()
+    _ready.clear()
+
+
+os.register_at_fork(after_in_child=forget_all)

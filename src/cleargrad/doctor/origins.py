@@ -1,0 +1,65 @@
+"""Where a loss stopped being finite: the op of its graph that comes first and left its domain.
+
+Looks at what the nodes of the graph have saved, once, when a loss turns out not to be finite. Read next: ledger.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cleargrad.doctor.places import Place
+
+MOST_NODES = 20_000
+
+# By the beginning of a node's name: what it saves, and which values lead out of its domain.
+DOMAINS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "Log1p": ("self", lambda x: x <= -1),
+    "Log": ("self", lambda x: x <= 0),
+    "Div": ("other", lambda x: x == 0),
+    "Reciprocal": ("result", lambda x: ~x.isfinite()),
+    "Sqrt": ("result", lambda x: ~x.isfinite()),
+    "Rsqrt": ("result", lambda x: ~x.isfinite()),
+    "Exp": ("result", lambda x: ~x.isfinite()),
+    "Pow": ("self", lambda x: x <= 0),
+}
+
+
+def first_not_finite(root: Any) -> str | None:
+    """`log`, with its line where the engine knows it; None when no saved value tells."""
+    for node in reversed(nodes_behind(root.grad_fn)):
+        name = type(node).__name__.split("Backward")[0]
+        for start, (saved, leaves_domain) in DOMAINS.items():
+            if name.startswith(start) and is_wrong(node, saved, leaves_domain):
+                return described(name, node, "")
+        if any(is_wrong(node, saved, lambda x: ~x.isfinite()) for saved in ("self", "mat1", "input", "other", "mat2")):
+            return described(name, node, "the input of ")
+    return None
+
+
+def nodes_behind(node: Any) -> list[Any]:
+    """The nodes of a graph, from the loss on; those that feed a node come after it."""
+    found, seen, waiting = [], set(), [node]
+    for each in waiting:
+        if each is None or each in seen or len(found) > MOST_NODES:
+            continue
+        seen.add(each)
+        found.append(each)
+        waiting += [inner for inner, _ in each.next_functions]
+    return found
+
+
+def is_wrong(node: Any, saved: str, leaves_domain: Callable[[Any], Any]) -> bool:
+    try:
+        value = getattr(node, f"_saved_{saved}", None)
+    except RuntimeError:  # freed by an earlier pass, or changed since
+        return False
+    if value is None or not getattr(value, "is_floating_point", bool)():
+        return False
+    return bool(leaves_domain(value.detach()).any())
+
+
+def described(name: str, node: Any, before: str) -> str:
+    place = getattr(node, "place", None)
+    line = f" at {Place(*place)}" if isinstance(place, tuple) and len(place) == 3 else ""
+    return f"{before}{name.lower()}{line}"
