@@ -51,12 +51,16 @@ def examine(options: argparse.Namespace) -> int:
     if options.write_baseline and options.baseline is None:
         sys.exit("cleargrad doctor: --write-baseline needs --baseline FILE")
 
-    engine = options.engine or ("cleargrad" if importlib.util.find_spec("torch") is None else None)
-    session = Session(engine=engine, strict=options.strict, ignore=options.ignore, max_steps=options.max_steps)
+    session = Session(engine=engine_for(options), strict=options.strict, ignore=options.ignore, max_steps=options.max_steps)
     folder = os.getcwd()
     status = run_watched(session, options)
     os.chdir(folder)  # the program may have gone elsewhere, and paths are meant from here
     return conclude(session, options, status)
+
+
+def engine_for(options: argparse.Namespace) -> str | None:
+    """The engine that was asked for; None to watch what the script imports."""
+    return options.engine or ("cleargrad" if importlib.util.find_spec("torch") is None else None)
 
 
 def run_watched(session: Any, options: argparse.Namespace) -> int:

@@ -1,12 +1,16 @@
-"""`cleargrad explain --compile script.py ...`: runs a program and says what became of every function it compiled.
+"""`cleargrad explain script.py ...`: runs a training script and shows, step by step, what became of its gradients.
 
-The program runs as under `cleargrad run`; the report follows what it prints. Read next: compile/report.py.
+The lesson is a page, and a few paragraphs on standard error. With `--compile`, the program runs as under `cleargrad
+run`, and the report says what became of every function that it compiled. Read next: doctor/lesson.py, compile/report.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
+from cleargrad.cli.doctor import run_watched
 from cleargrad.cli.run import run
 
 
@@ -14,18 +18,21 @@ def add_to(commands) -> None:
     """Declares the command and its options."""
     parser = commands.add_parser(
         "explain",
-        help="run a PyTorch script on cleargrad and say what was done with it",
-        description="Runs a program as `cleargrad run` does, then says what became of it.",
-        usage="cleargrad explain --compile [--full] [-m] PROGRAM ...",
-        epilog="Example: cleargrad explain --compile train.py --epochs 1",
+        help="run a training script and show what its gradients, or its compiled functions, went through",
+        description="Runs a training script and explains its first steps: the graph, and what each call did.",
+        usage="cleargrad explain [--html FILE] [--engine ENGINE] [--max-steps N] [-m] PROGRAM ...\n"
+        "       cleargrad explain --compile [--full] [-m] PROGRAM ...",
+        epilog="Examples: cleargrad explain train.py --epochs 1; cleargrad explain --compile train.py",
     )
     parser.add_argument(
         "--compile",
         action="store_true",
-        required=True,
-        help="the graph, kernels, memory and time of every function that torch.compile compiled",
+        help="instead: the graph, kernels, memory and time of every function that torch.compile compiled",
     )
-    parser.add_argument("--full", action="store_true", help="leave nothing out")
+    parser.add_argument("--full", action="store_true", help="with --compile: leave nothing out")
+    parser.add_argument("--html", metavar="FILE", default="explained.html", help="the page (default: explained.html)")
+    parser.add_argument("--engine", choices=("torch", "cleargrad"), help="what runs the script's `import torch`")
+    parser.add_argument("--max-steps", metavar="N", type=int, help="end the script after N optimizer steps")
     parser.add_argument(
         "-m", "--module", action="store_true", help="PROGRAM is the name of a module, as in python -m"
     )
@@ -36,8 +43,30 @@ def add_to(commands) -> None:
     parser.set_defaults(command=explain)
 
 
-def explain(options: argparse.Namespace) -> None:
+def explain(options: argparse.Namespace) -> int | None:
     """Runs a program and reports, also when it ends early or fails."""
+    return explain_compiled(options) if options.compile else explain_training(options)
+
+
+def explain_training(options: argparse.Namespace) -> int:
+    """The exit status is the program's own."""
+    from cleargrad.cli.doctor import engine_for
+    from cleargrad.doctor.lesson import Lesson
+    from cleargrad.doctor.reports.as_lesson import in_words, write
+
+    lesson = Lesson(engine=engine_for(options), max_steps=options.max_steps)
+    folder = os.getcwd()
+    status = run_watched(lesson, options)
+    os.chdir(folder)
+    sys.stdout.flush()
+    with open(options.html, "w", encoding="utf-8") as file:
+        file.write(write(lesson))
+    print(in_words(lesson), file=sys.stderr)
+    print(f"\nThe page with the graph and all figures: {options.html}", file=sys.stderr)
+    return status
+
+
+def explain_compiled(options: argparse.Namespace) -> None:
     from cleargrad.compile.report import report
     from cleargrad.compile.watched import watching
 

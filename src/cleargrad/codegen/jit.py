@@ -51,7 +51,9 @@ def named(write: Callable[..., Kernel]) -> Callable[..., Kernel]:
 
     @cache
     def made(*arguments: Any) -> Kernel:
-        return Kernel.later(f"{write.__module__}.{write.__qualname__}{arguments!r}", lambda: write(*arguments))
+        return Kernel.later(
+            f"{write.__module__}.{write.__qualname__}{arguments!r}", lambda: write(*arguments)
+        )
 
     return update_wrapper(made, write)
 

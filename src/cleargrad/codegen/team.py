@@ -223,6 +223,13 @@ class Team:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self.make_ready()
+        for number in range(1, threads):
+            threading.Thread(target=self.work, args=(number,), name="cleargrad", daemon=True).start()
+
+    def make_ready(self) -> None:
+        """Memory and locks that nobody has used."""
+        threads = self.threads
         self.memory = np.zeros(WORDS + 8, np.int64)
         words = aligned(self.memory)
         self.words = memoryview(words)  # type: ignore[arg-type]
@@ -233,8 +240,11 @@ class Team:
         self.make_room(1024)
         self.enter = way_in()
         self.enter(self.address, 0, PREPARE, None)
-        for number in range(1, threads):
-            threading.Thread(target=self.work, args=(number,), name="cleargrad", daemon=True).start()
+
+    def stay_alone(self) -> None:
+        """In a forked child: programs of the parent's still hold this team, but its threads are not there."""
+        self.threads = 1
+        self.make_ready()
 
     def work(self, number: int) -> None:
         """A worker's life. That it is a method keeps the team's memory alive as long as the thread."""
@@ -274,4 +284,11 @@ def team() -> Team:
     return _team[0]
 
 
-os.register_at_fork(after_in_child=_team.clear)  # a child has none of its parent's threads
+def part() -> None:
+    """In a forked child: it has none of its parent's threads, and makes a team of its own when it needs one."""
+    for one in _team:
+        one.stay_alone()
+    _team.clear()
+
+
+os.register_at_fork(after_in_child=part)

@@ -139,7 +139,7 @@ def whole(load: Load) -> bool:
 
 def only_seen(builder: Any, value: Value) -> bool:
     """Whether a value and what it is a view of have no user but the one in question."""
-    makers = {result.index: call for call in builder.graph.calls for result in call.results}
+    makers = builder.makers
     while True:
         if builder.uses[value.index] != 1 or value.index in builder.asked or value.index not in makers:
             return False

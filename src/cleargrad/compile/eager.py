@@ -256,7 +256,9 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
     graph.input_arrays = []
     if not all(isinstance(segment, tuple) for segment in program.segments):
         return None
-    if sum(cost_of(entry) for entry in program.entries) < SHARED and program.only_native is not None:
+    cost = sum(cost_of(entry) for entry in program.entries)
+    program.forget_making(graph)
+    if cost < SHARED and program.only_native is not None:
         program.only_native = [(*part[:2], 1) for part in program.only_native]
     return Parts(program, isinstance(outs, (tuple, list)))
 

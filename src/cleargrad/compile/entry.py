@@ -74,15 +74,22 @@ class Entry(Runner):
             self.settle(tracer, parts)
         if tracer.reason is None:
             self.guard(tracer, names)
+            self.compile(tracer)
+        self.given = []
+        for reference in tracer.numbers:
+            left_behind(reference())
+        return answer
+
+    def compile(self, tracer: Tracer) -> None:
+        """Makes the programs. The call has been made by now: if this fails, its result must not be lost."""
+        try:
             self.program = self.make(self.graph)
             self.program.fix(len(self.unique), self.option_arrays)
             self.program.forget_making(self.graph)
             if self.backward is not None:
                 self.backward.prepare(self.make)
-        self.given = []
-        for reference in tracer.numbers:
-            left_behind(reference())
-        return answer
+        except Exception as failure:
+            tracer.refuse(f"compiling it failed with {type(failure).__name__}: {failure}")
 
     def check_side_effects(self, tracer: Tracer, names: Names, parts: list) -> None:
         """A program would not repeat what a call does to Python's own objects."""

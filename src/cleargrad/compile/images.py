@@ -144,7 +144,7 @@ def max_pool(builder: Any, call: Call) -> None:
 
 def source_of(builder: Any, value: Value) -> tuple[Value, Call | None]:
     """What a value is a view of, and the call that made it."""
-    makers = {result.index: call for call in builder.graph.calls for result in call.results}
+    makers = builder.makers
     while value.index in makers and isinstance(makers[value.index].op.lower, View):
         value = makers[value.index].operands[0]
     return value, makers.get(value.index)

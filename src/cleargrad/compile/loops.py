@@ -126,8 +126,9 @@ def structure(nest: Nest) -> Arguments:
 
     for member in nest.members:
         formula = visit(member.formula)
-        rule = member.reduce
-        text = f"{text_of(rule.combine)},{rule.start},{kind_of(rule.working)}" if rule is not None else "store"
+        rule, text = member.reduce, "store"
+        if rule is not None:
+            text = f"{text_of(rule.combine)},{rule.start},{kind_of(rule.working)}"
         place = load_name(member.place) if member.kept else kind_of(member.place.dtype)
         tokens.append(f"{text}:{formula}->{place}:{is_row(nest, member.place)}")
     if any(load.index for load in loads):
@@ -136,8 +137,13 @@ def structure(nest: Nest) -> Arguments:
 
 
 @lru_cache(maxsize=8192)
-def text_of(tree: Expr) -> str:
-    return repr(tree)
+def text_of(tree: Any) -> str:
+    """An expression with its operands by position: their names are the declaration's own affair."""
+    if isinstance(tree, Var):
+        return f"${tree.position}"
+    if not isinstance(tree, Expr):
+        return repr(tree)
+    return f"{tree.primitive}({', '.join(map(text_of, tree.args))})"
 
 
 def spills_fit(nest: Nest) -> bool:

@@ -63,7 +63,7 @@ def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tupl
         meeting = np.flatnonzero((begins[:count] <= last) & (ends[:count] >= first))
         if len(meeting):
             meeting = meeting[np.argsort(lows[meeting])]
-            gaps = np.maximum.accumulate(np.append(0, highs[meeting]))  # where there may be room, and up to where
+            gaps = np.maximum.accumulate(np.append(0, highs[meeting]))  # where there may be room
             room = np.append(lows[meeting], gaps[-1] + size) - gaps
             offset = int(gaps[np.argmax(room >= size)])
         chosen[:, count] = first, last, offset, offset + size

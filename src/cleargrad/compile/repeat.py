@@ -8,9 +8,11 @@ compile/facts.py.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cleargrad.codegen.expr import Expr
+from cleargrad.compile.facts import is_library
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
 
 Item = tuple[Tensor, Tensor, dict[str, Any]]  # a parameter, its gradient, its state
 PLAIN = ("to_copy", "clone")  # what else treats every element by itself
+
+
+def repeats(optimizer: Any) -> bool:
+    """Whether a rule treats elements by themselves and is none of the user's, who may do anything in it."""
+    rules = (type(optimizer)._update, type(optimizer)._apply, type(optimizer)._count)
+    return optimizer._by_element and all(
+        isinstance(rule, FunctionType) and is_library(rule.__code__.co_filename) for rule in rules
+    )
 
 
 class Unfinished(Exception):

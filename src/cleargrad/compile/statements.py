@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -171,6 +171,11 @@ class Builder:
         self.asked = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
         self.homes = homes(graph, self.asked)
         self.rooms: dict[int, Load] = {}  # of what is joined from parts, by the index of a value
+
+    @cached_property
+    def makers(self) -> dict[int, Call]:
+        """The calls by the values they make."""
+        return {result.index: call for call in self.graph.calls for result in call.results}
 
     def needed_as_arrays(self) -> set[int]:
         """The values that kernels read by strides, themselves or through views: they are stored at once."""

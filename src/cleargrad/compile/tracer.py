@@ -21,8 +21,8 @@ import numpy as np
 
 from cleargrad.autograd.node import geometry
 from cleargrad.codegen.expr import Expr
-from cleargrad.compile.facts import OptionCheck, is_library, optimizer_facts, scaler_facts
-from cleargrad.compile.repeat import Unfinished, make_updates, record_updates
+from cleargrad.compile.facts import OptionCheck, optimizer_facts, scaler_facts
+from cleargrad.compile.repeat import Unfinished, make_updates, record_updates, repeats
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
@@ -34,7 +34,6 @@ from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.comparison import where
 from cleargrad.ops.op import OPS, PARTS, Op
 from cleargrad.ops.record import Call, CaptureError, Recorder, Value, seen_anew
-
 
 # Ops of so many parts that one kernel for the values and parts for the record are quicker than parts for both.
 MANY_PARTS = ("rnn_layer", "lstm_layer", "gru_layer")
@@ -310,8 +309,7 @@ class Tracer(Recorder):
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """A rule that treats elements by themselves is recorded once, and the step is made eagerly."""
         usual = self.running and self.reason is None and self.predicate is None and not mode.grad
-        rules = (type(optimizer)._update, type(optimizer)._apply, type(optimizer)._count)
-        if not usual or not optimizer._by_element or not all(is_library(r.__code__.co_filename) for r in rules):
+        if not usual or not repeats(optimizer):
             super().update(optimizer, group, options, items)
             return
         try:

@@ -36,6 +36,7 @@ class Box:
     title: str
     shape: tuple[int, ...] | None
     ops: list[str] = field(default_factory=list)
+    leaves: list[str] = field(default_factory=list)  # module: the names of its leaves
     saved: list[Saved] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
 
@@ -44,6 +45,7 @@ class Box:
 class Graph:
     boxes: list[Box]  # inputs before what was computed from them
     nodes: int  # of autograd, before they were gathered
+    leaves: int
     saved: int  # bytes kept for backward, each piece of memory once, parameters aside
     left_out: int = 0  # boxes
 
@@ -97,7 +99,8 @@ def read(root: Any, calls: Calls, name_of: Callable[[Any], str | None], engine: 
     left_out = max(0, len(boxes) - MOST_BOXES)
     boxes = newest(boxes, left_out)
     boxes[-1].kind = "loss"
-    return Graph(boxes, len(nodes), memory_of(nodes, engine), left_out)
+    leaves = sum(name_of(node) is not None for node in nodes)
+    return Graph(boxes, len(nodes), leaves, memory_of(nodes, engine), left_out)
 
 
 def in_order(root: Any) -> list[Any]:
@@ -155,7 +158,9 @@ def gather(
             boxes.append(box)
         if leaf is not None and not within:
             box.kind, box.title = "leaf", leaf
-        elif leaf is None:
+        elif leaf is not None:
+            box.leaves.append(leaf)
+        else:
             box.ops.append(title_of(node))
             box.shape = shape_of(node)
             if not within and chain:

@@ -50,7 +50,7 @@ class Bucket:
     @property
     def fresh(self) -> list[Backward]:
         """Contributions that no step has used."""
-        return self.live[self.used :]
+        return self.live[self.used :] if self.used else self.live
 
     @property
     def stale(self) -> list[Backward]:
@@ -58,7 +58,10 @@ class Bucket:
         return self.live[: self.used]
 
     def add(self, backward: Backward) -> None:
-        self.live.append(backward)
+        if self.used == len(self.live):
+            self.live = [*self.live, backward]  # a new list, since the step that used the old one remembers it
+        else:
+            self.live.append(backward)
         if len(self.live) > LONGEST_BUCKET:
             del self.live[1]
             self.merged += 1
@@ -98,6 +101,12 @@ class Use:
     dropped: dict[int, list[tuple[Backward, Zero]]] = field(default_factory=dict)  # cleared, never used
     cleared: dict[int, Place | None] = field(default_factory=dict)  # where the first dropped window had begun
     by_hand: set[int] = field(default_factory=set)  # parameters whose gradient the program wrote itself
+    passes: int = 0  # how many contributions the parameter with the most of them had
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether there is anything but contributions that were used for the first time."""
+        return bool(self.reused or self.dropped or self.by_hand)
 
 
 class Ledger:
@@ -172,7 +181,9 @@ class Ledger:
             elif bucket.used and type(event) is Step:
                 use.reused[parameter] = bucket.stale
                 use.earlier[parameter] = list(bucket.uses)
-            fresh[parameter] = bucket.fresh
+            found = fresh[parameter] = bucket.fresh
+            if len(found) > use.passes:
+                use.passes = len(found)
             if bucket.dropped:
                 use.dropped[parameter] = list(bucket.dropped)
                 use.cleared[parameter] = bucket.began

@@ -57,6 +57,7 @@ class Observer(Noticing):
         self.scaler_steps: list[int] = []  # scalers whose step is under way
         self.begun = 0  # backward passes
         self.kinds: Any = None  # the kinds of events that anybody listens to; None for all
+        self.show_graph: Callable[[Any], None] | None = None  # is shown the loss before each backward pass
         self.graphs: list[weakref.ref] = []  # marks in graphs that backward passes began from
         self.passes: dict[int, list[int]] = {}  # iterator of a loader: [loader, batches]
         self.last_ran: int | None = None
@@ -105,6 +106,8 @@ class Observer(Noticing):
         if self.forwards_left:
             self.flush_forward()
         root = next(iter(roots), None)
+        if self.show_graph is not None:
+            self.show_graph(root)
         node = None if root is None else root.grad_fn
         scaler = self.scaler_behind(root)
         self.backward = events.Backward(
@@ -121,8 +124,9 @@ class Observer(Noticing):
         if self.depth > 0:
             return
         self.depth = 0
+        backward = self.backward
         self.flush()
-        backward, self.backward = self.backward, None
+        self.backward = None
         if backward is not None and self.wants(events.BackwardEnd):
             self.hear(events.BackwardEnd(*self.now(), backward.place, backward, failed))
 

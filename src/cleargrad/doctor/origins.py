@@ -60,6 +60,15 @@ def is_wrong(node: Any, saved: str, leaves_domain: Callable[[Any], Any]) -> bool
 
 
 def described(name: str, node: Any, before: str) -> str:
-    place = getattr(node, "place", None)
-    line = f" at {Place(*place)}" if isinstance(place, tuple) and len(place) == 3 else ""
-    return f"{before}{name.lower()}{line}"
+    return f"{before}{name.lower()}{line_of(getattr(node, 'place', None))}"
+
+
+def line_of(place: Any) -> str:
+    """Where an op was recorded: cleargrad's nodes know the code and the instruction."""
+    if place is None:
+        return ""
+    code, instruction = place
+    for start, stop, line in code.co_lines():
+        if start <= instruction < stop and line is not None:
+            return f" at {Place(code.co_filename, line, code.co_name)}"
+    return ""

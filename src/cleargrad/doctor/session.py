@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from cleargrad.doctor.events import End, Event, Statistics, Step
+from cleargrad.doctor.familiarity import Familiarity
 from cleargrad.doctor.findings import Finding, Findings, GradientError
 from cleargrad.doctor.ledger import Ledger
 from cleargrad.doctor.registry import Registry
@@ -45,6 +46,7 @@ class Session:
         self.ledger = Ledger(self.registry)
         self.findings = Findings()
         self.story = Story(self.ledger)
+        self.familiarity = Familiarity(self.ledger)
         self.strict = strict
         self.warn = warn  # says each problem as a Python warning at once
         self.ignore = frozenset(ignore)
@@ -129,7 +131,10 @@ class Session:
     def hear(self, event: Event) -> None:
         """Takes one event."""
         self.ledger.take(event)
-        for check, case in self.by_kind.get(type(event), ()):
+        checks = self.by_kind.get(type(event), ())
+        if checks and self.familiarity.knows(event):
+            checks = [entry for entry in checks if entry[1] is None or entry[1].rule.every_time]
+        for check, case in checks:
             for finding in check(event, case) or ():
                 self.found(finding, isinstance(event, End))
         if self.max_steps is not None and type(event) is Step and event.count >= self.max_steps:

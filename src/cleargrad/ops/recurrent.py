@@ -333,9 +333,7 @@ def lstm_vjp(
         found = lstm_gradient(*g[:3], h, c, weight, projection, out0, out3, out4, **attrs)
         return found if projection is not None else (*found, None)
 
-    return either(
-        kernel, lambda: pulled_through(lstm_parts, g[:3], (x, h, c, weight, projection), **attrs)
-    )
+    return either(kernel, lambda: pulled_through(lstm_parts, g[:3], (x, h, c, weight, projection), **attrs))
 
 
 def gru_vjp(

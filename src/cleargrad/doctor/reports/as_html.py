@@ -24,8 +24,11 @@ from cleargrad.doctor.sentences import counted
 
 def write(session: Any) -> str:
     """The page of a watched run."""
-    line = summary(session, list(session.findings)).partition(": ")[2]
-    header = f'<h1>Gradient report</h1>\n<p class="summary">{escape(line)}</p>\n<p class="soft">{escape(watched(session))}</p>'
+    line = summary(session, list(session.findings)).partition(": ")[2].partition("; watched")[0]
+    header = (
+        f'<h1>Gradient report</h1>\n<p class="summary">{escape(line[:1].upper() + line[1:])}</p>\n'
+        f'<p class="soft">Watched: {escape(watched(session))}</p>'
+    )
     sections = [("findings", "Findings", findings(session)), *common_sections(session)]
     return page("Gradient report", header, sections, contents(session))
 
@@ -78,7 +81,7 @@ def page(title: str, header: str, sections: list[tuple[str, str, str]], data: di
 def findings(session: Any) -> str:
     found = sorted(session.findings, key=lambda finding: SEVERITIES.index(finding.severity))
     if not found:
-        return f"<p>No problem was found. Watched: {escape(watched(session))}.</p>"
+        return "<p>No problem was found.</p>"
     return "\n".join(article(finding) for finding in found)
 
 

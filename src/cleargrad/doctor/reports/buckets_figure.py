@@ -13,7 +13,8 @@ from cleargrad.doctor.reports.timeline import Cell, Column, Lane, Timeline
 from cleargrad.doctor.sentences import counted, listed
 
 WIDTH, PART = 32, 24  # of a column, and of what is drawn in it
-STACK, TOP, MARKS = 96, 22, 26  # heights: the bucket, the row of step numbers, the row of marks
+TOP, MARKS = 22, 26  # heights of the row of step numbers and of the row of marks
+LOWEST, HIGHEST = 72, 240  # heights of the bucket
 COLOURS = 8
 WORDS = {
     "backward": "backward adds",
@@ -87,90 +88,90 @@ def symbol_alone(kind: str) -> str:
 
 def figure(lane: Lane, columns: list[Column], order: dict[int, int], names: Any) -> str:
     found = [names(number) for number in lane.parameters]
-    title = listed(found, 3)
-    width = WIDTH * len(columns) + 16
-    height = TOP + STACK + MARKS
-    most = max(len(cell.live) + bool(cell.older) for cell in lane.cells)
-    part = min(18.0, (STACK - 6) / max(1, most))
-    moments = "".join(
-        moment(position, column, cell, part, order)
-        for position, (column, cell) in enumerate(zip(columns, lane.cells, strict=True))
-    )
-    texts = "".join(
-        f"<li>{escape(describe(column, cell))}</li>"
-        for column, cell in zip(columns, lane.cells, strict=True)
-        if cell.concerned
-    )
-    everything = (
-        f"<p>{escape(', '.join(found))}</p>" if len(found) > 3 else ""
-    )  # the caption names a few of them only
+    title = escape(listed(found, 3))
+    pairs = list(zip(columns, lane.cells, strict=True))
+    texts = "".join(f"<li>{escape(describe(column, cell))}</li>" for column, cell in pairs if cell.concerned)
+    all_names = f"<p>{escape(', '.join(found))}</p>" if len(found) > 3 else ""  # the caption has a few only
     return (
-        f'<figure data-timeline><figcaption><b>{escape(title)}</b> <span class="soft">'
+        f'<figure data-timeline="bucket"><figcaption><b>{title}</b> <span class="soft">'
         f"{counted(len(found), 'parameter')} with this history</span></figcaption>"
-        f'<div class="box"><svg width="{width}" height="{height}" role="group" '
-        f'aria-label="Gradient bucket of {escape(title)} over the steps; arrow keys walk through it">'
-        f"{bands(columns)}{moments}</svg></div>"
-        f'<p class="readout" aria-live="polite">Arrow keys, a tap or the pointer read a moment out here.</p>'
-        f"<details><summary>The same in words</summary>{everything}<ol>{texts}</ol></details></figure>"
+        f'<div class="box">{Drawing(lane, columns, order).svg(title)}</div>'
+        '<p class="readout" aria-live="polite">Arrow keys, a tap or the pointer read a moment out here.</p>'
+        f"<details><summary>The same in words</summary>{all_names}<ol>{texts}</ol></details></figure>"
     )
 
 
-def bands(columns: list[Column]) -> str:
-    """Steps as bands with their numbers, and dotted lines where steps are left out."""
-    parts: list[str] = []
-    begin = 0
-    for position in range(1, len(columns) + 1):
-        at_end = position == len(columns)
-        if at_end or columns[position].step != columns[begin].step or columns[position].after_gap:
-            x, width = 8 + WIDTH * begin, WIDTH * (position - begin)
-            if columns[begin].step % 2:
-                parts.append(f'<rect class="band" x="{x}" y="0" width="{width}" height="{TOP + STACK + MARKS}"/>')
-            label = f"step {columns[begin].step}" if width > 50 else str(columns[begin].step)
-            parts.append(f'<text x="{x + width / 2:g}" y="15" text-anchor="middle">{label}</text>')
-            if not at_end and columns[position].after_gap:
-                x = 8 + WIDTH * position
-                parts.append(f'<path class="gap" d="M{x} 2V{TOP + STACK + MARKS - 2}" fill="none"/>')
-            begin = position
-    base = TOP + STACK
-    parts.append(f'<path class="base" d="M8 {base}H{8 + WIDTH * len(columns)}" fill="none"/>')
-    return "".join(parts)
+class Drawing:
+    """The picture of one lane. It is as high as its fullest bucket needs, within limits."""
 
+    def __init__(self, lane: Lane, columns: list[Column], order: dict[int, int]) -> None:
+        self.lane = lane
+        self.columns = columns
+        self.order = order
+        most = max(len(cell.live) + bool(cell.older) for cell in lane.cells)
+        room = min(HIGHEST, max(LOWEST, 14 * most + 8))
+        self.part = min(18.0, (room - 8) / max(1, most))  # height of one contribution
+        self.floor = TOP + room
+        self.height = self.floor + MARKS
 
-def moment(position: int, column: Column, cell: Cell, part: float, order: dict[int, int]) -> str:
-    x = 8 + WIDTH * position
-    shapes = stack(x + (WIDTH - PART) / 2, cell, part, order)
-    if cell.concerned:
-        wrong = " wrong" if cell.reused else ""
-        shapes += symbol(column.kind, x + WIDTH / 2, TOP + STACK + MARKS / 2, wrong)
-    quiet = "" if cell.concerned else " quiet"
-    return (
-        f'<g class="moment{quiet}" tabindex="{0 if position == 0 else -1}" role="img" data-step="{column.step}" '
-        f'data-left="{x}"><title>{escape(describe(column, cell))}</title>'
-        f'<rect class="hit" x="{x + 1}" y="{TOP}" width="{WIDTH - 2}" height="{STACK + MARKS - 2}" rx="3"/>{shapes}</g>'
-    )
+    def svg(self, title: str) -> str:
+        pairs = zip(self.columns, self.lane.cells, strict=True)
+        moments = "".join(self.moment(position, column, cell) for position, (column, cell) in enumerate(pairs))
+        return (
+            f'<svg width="{WIDTH * len(self.columns) + 16}" height="{self.height}" role="group" '
+            f'aria-label="Gradient bucket of {title} over the steps; arrow keys walk through it">'
+            f"{self.bands()}{moments}</svg>"
+        )
 
+    def bands(self) -> str:
+        """Steps as bands with their numbers, and dotted lines where steps are left out."""
+        columns, parts, begin = self.columns, [], 0
+        for position in range(1, len(columns) + 1):
+            is_last = position == len(columns)
+            if is_last or columns[position].step != columns[begin].step or columns[position].after_gap:
+                parts.append(self.band(begin, position))
+                if not is_last and columns[position].after_gap:
+                    parts.append(f'<path class="gap" d="M{8 + WIDTH * position} 2V{self.height - 2}" fill="none"/>')
+                begin = position
+        floor = f'<path class="base" d="M8 {self.floor}H{8 + WIDTH * len(columns)}" fill="none"/>'
+        return "".join(parts) + floor
 
-def stack(x: float, cell: Cell, part: float, order: dict[int, int]) -> str:
-    """The contributions, oldest at the bottom."""
-    shapes: list[str] = []
-    bottom = TOP + STACK
-    parts = ([None] if cell.older else []) + list(cell.live)
-    for position, number in enumerate(parts):
-        place = position if not cell.older else position - 1 + cell.older
-        y = bottom - part * (position + 1)
-        kind = "older" if number is None else f"pass-{(order[number] - 1) % COLOURS}"
-        edge = " reused" if place < cell.reused else ""
-        size = f'x="{x:g}" y="{y:.1f}" width="{PART}" height="{part - 1:.1f}"'
-        shapes.append(f'<rect {size} class="part {kind}{edge}"/>')
-        if place < cell.used:
-            shapes.append(f'<rect {size} class="hatch"/>')
-        if part >= 12:
-            label = f"{cell.older}" if number is None else f"{order[number]}"
-            middle = y + part / 2 + 3.2
-            shapes.append(
-                f'<text class="pass-label" x="{x + PART / 2:g}" y="{middle:.1f}" text-anchor="middle">{label}</text>'
-            )
-    return "".join(shapes)
+    def band(self, begin: int, end: int) -> str:
+        x, width, step = 8 + WIDTH * begin, WIDTH * (end - begin), self.columns[begin].step
+        back = f'<rect class="band" x="{x}" y="0" width="{width}" height="{self.height}"/>' if step % 2 else ""
+        label = f"step {step}" if width > 50 else str(step)
+        return f'{back}<text x="{x + width / 2:g}" y="15" text-anchor="middle">{label}</text>'
+
+    def moment(self, position: int, column: Column, cell: Cell) -> str:
+        x = 8 + WIDTH * position
+        shapes = self.stack(x + (WIDTH - PART) / 2, cell)
+        if cell.concerned:
+            shapes += symbol(column.kind, x + WIDTH / 2, self.floor + MARKS / 2, " wrong" if cell.reused else "")
+        quiet = "" if cell.concerned else " quiet"
+        return (
+            f'<g class="moment{quiet}" tabindex="{0 if position == 0 else -1}" role="img" data-step="{column.step}" '
+            f'data-left="{x}"><title>{escape(describe(column, cell))}</title><rect class="hit" x="{x + 1}" '
+            f'y="{TOP}" width="{WIDTH - 2}" height="{self.height - TOP - 2}" rx="3"/>{shapes}</g>'
+        )
+
+    def stack(self, x: float, cell: Cell) -> str:
+        """The contributions, oldest at the bottom; those beyond the newest few are one grey part."""
+        shapes: list[str] = []
+        parts: list[int | None] = [None, *cell.live] if cell.older else list(cell.live)
+        for position, number in enumerate(parts):
+            age = position if not cell.older else position - 1 + cell.older
+            y = self.floor - self.part * (position + 1)
+            kind = "older" if number is None else f"pass-{(self.order[number] - 1) % COLOURS}"
+            edge = " reused" if age < cell.reused else ""
+            size = f'x="{x:g}" y="{y:.1f}" width="{PART}" height="{self.part - 1:.1f}"'
+            shapes.append(f'<rect {size} class="part {kind}{edge}"/>')
+            if age < cell.used:
+                shapes.append(f'<rect {size} class="hatch"/>')
+            if self.part >= 12:
+                label = cell.older if number is None else self.order[number]
+                at = f'x="{x + PART / 2:g}" y="{y + self.part / 2 + 3.2:.1f}"'
+                shapes.append(f'<text class="pass-label" {at} text-anchor="middle">{label}</text>')
+        return "".join(shapes)
 
 
 def describe(column: Column, cell: Cell) -> str:

@@ -51,20 +51,29 @@ class Rule:
     on: tuple[type[Event], ...]
     check: Callable[[Any, Case], Iterable[Finding] | None]
     needs: type[Event] | None = None  # it sleeps until an event of this kind has been heard
+    every_time: bool = False  # it hears also what has been heard often (see familiarity.py)
 
 
 RULES: dict[str, Rule] = {}
 
 
 def rule(
-    name: str, severity: str, on: type[Event] | tuple[type[Event], ...], needs: type[Event] | None = None
+    name: str,
+    severity: str,
+    on: type[Event] | tuple[type[Event], ...],
+    needs: type[Event] | None = None,
+    every_time: bool = False,
 ) -> Callable:
-    """Enters a function into the rule book. With `needs`, programs without such events do not pay for it."""
+    """Enters a function into the rule book.
+
+    With `needs`, programs without such events do not pay for it. A rule that counts or pairs up events hears them
+    `every_time`; others are spared those that are like many before them.
+    """
 
     def enter(check: Callable) -> Callable:
         kinds = on if isinstance(on, tuple) else (on,)
         key = name if name not in RULES else f"{name}/{check.__name__}"  # a rule may have several functions
-        RULES[key] = Rule(name, severity, kinds, check, needs)
+        RULES[key] = Rule(name, severity, kinds, check, needs, every_time)
         return check
 
     return enter

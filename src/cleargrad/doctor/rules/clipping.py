@@ -17,7 +17,7 @@ from cleargrad.doctor.sentences import counted, listed
 SCALED_LIMIT = 256  # a limit this large may have been multiplied by the loss scale
 
 
-@rule("clip-misplaced", "error", on=(Clip, Step), needs=Clip)
+@rule("clip-misplaced", "error", on=(Clip, Step), needs=Clip, every_time=True)
 def clip_after_step(event: Clip | Step, case: Case) -> Iterator[Finding]:
     """Everything that is clipped has been used already."""
     if isinstance(event, Step) or math.isinf(event.limit) or not event.with_gradient:
@@ -32,12 +32,15 @@ def clip_after_step(event: Clip | Step, case: Case) -> Iterator[Finding]:
         event,
         f"gradients were clipped after step {used.step} had used them",
         fix=f"clip between backward() and the step at {used.place}",
-        evidence=[f"the step at {used.place} came first", f"clipped: {listed(case.names(event.with_gradient), 4)}"],
+        evidence=[
+            f"the step at {used.place} came first",
+            f"clipped: {listed(case.names(event.with_gradient), 4)}",
+        ],
         parameters=event.with_gradient,
     )
 
 
-@rule("clip-misplaced", "error", on=(Clip, Unscale, GradWrite), needs=Clip)
+@rule("clip-misplaced", "error", on=(Clip, Unscale, GradWrite), needs=Clip, every_time=True)
 def clip_before_unscale(event: Clip | Unscale | GradWrite, case: Case) -> Iterator[Finding]:
     """Gradients are still multiplied by the loss scale when they are clipped."""
     unscaled: dict[int, int] = case.memory  # parameter: number of the event that gave it its true size
@@ -64,7 +67,7 @@ def clip_before_unscale(event: Clip | Unscale | GradWrite, case: Case) -> Iterat
             return
 
 
-@rule("clip-misplaced", "error", on=(Clip, Step), needs=Clip)
+@rule("clip-misplaced", "error", on=(Clip, Step), needs=Clip, every_time=True)
 def clip_before_backward(event: Clip | Step, case: Case) -> Iterator[Finding]:
     """What is clipped is empty, and is filled afterwards."""
     clips: dict[int, Clip] = case.memory  # parameter: the last clipping of it, if there was nothing in it
@@ -77,7 +80,11 @@ def clip_before_backward(event: Clip | Step, case: Case) -> Iterator[Finding]:
                 clips[number] = event
         return
     use = case.ledger.use
-    mine = {number: clips.pop(number) for number in (*event.with_gradient, *event.without_gradient) if number in clips}
+    mine = {
+        number: clips.pop(number)
+        for number in (*event.with_gradient, *event.without_gradient)
+        if number in clips
+    }
     if use is None or not mine:
         return
     early = [
@@ -99,10 +106,12 @@ def clip_before_backward(event: Clip | Step, case: Case) -> Iterator[Finding]:
         )
 
 
-@rule("clip-misplaced", "warning", on=(Clip, Step), needs=Clip)
+@rule("clip-misplaced", "warning", on=(Clip, Step), needs=Clip, every_time=True)
 def clip_in_every_micro_batch(event: Clip | Step, case: Case) -> Iterator[Finding]:
     """The sum so far is clipped after each of several passes, so the passes do not count alike."""
-    seen: dict[int, list[tuple[Clip, int]]] = case.memory  # parameter: clippings of this window, passes in it then
+    seen: dict[int, list[tuple[Clip, int]]] = (
+        case.memory
+    )  # parameter: clippings of this window, passes in it then
     if isinstance(event, Clip):
         if not math.isinf(event.limit):
             for number in event.with_gradient:
@@ -131,7 +140,7 @@ def clip_in_every_micro_batch(event: Clip | Step, case: Case) -> Iterator[Findin
         )
 
 
-@rule("clip-nothing", "error", on=(Clip, Step), needs=Clip)
+@rule("clip-nothing", "error", on=(Clip, Step), needs=Clip, every_time=True)
 def clip_nothing(event: Clip | Step, case: Case) -> Iterator[Finding]:
     """A clipping saw no gradient, although the step after it had some, and none of those was clipped."""
     pending: list[Clip] = case.memory.setdefault("pending", [])

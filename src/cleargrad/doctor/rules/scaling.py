@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cleargrad.doctor.events import GradWrite, Scale, ScalerMade, ScalerStep, ScalerUpdate, Skip, Step, Unscale
+from cleargrad.doctor.events import (
+    GradWrite,
+    Scale,
+    ScalerMade,
+    ScalerStep,
+    ScalerUpdate,
+    Skip,
+    Step,
+    Unscale,
+)
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.rules import Case, rule
 from cleargrad.doctor.sentences import passes_by_line
 
 
-@rule("scaler-misused", "error", on=(Step, Unscale, GradWrite), needs=Scale)
+@rule("scaler-misused", "error", on=(Step, Unscale, GradWrite), needs=Scale, every_time=True)
 def bare_step_on_scaled_gradients(event: Step | Unscale | GradWrite, case: Case) -> Iterator[Finding]:
     """optimizer.step() on gradients that are still multiplied by the loss scale."""
-    true_size: dict[int, int] = case.memory  # parameter: number of the event that gave its gradient its true size
+    true_size: dict[int, int] = (
+        case.memory
+    )  # parameter: number of the event that gave its gradient its true size
     if isinstance(event, GradWrite):
         true_size.update(dict.fromkeys(event.parameters, event.number))
         return
@@ -42,7 +53,7 @@ def bare_step_on_scaled_gradients(event: Step | Unscale | GradWrite, case: Case)
         )
 
 
-@rule("scaler-misused", "error", on=Step, needs=Scale)
+@rule("scaler-misused", "error", on=Step, needs=Scale, every_time=True)
 def bare_step_beside_the_scaler(event: Step, case: Case) -> Iterator[Finding]:
     """scaler.step(optimizer) and optimizer.step() on the same gradients."""
     if is_second_step(event, case):
@@ -64,7 +75,7 @@ def is_second_step(event: Step, case: Case) -> bool:
     return by_scaler and bool(event.with_gradient)
 
 
-@rule("scaler-misused", "error", on=Step, needs=Scale)
+@rule("scaler-misused", "error", on=Step, needs=Scale, every_time=True)
 def scaler_step_on_plain_gradients(event: Step, case: Case) -> Iterator[Finding]:
     """The loss was not scaled, but its gradients were divided by the scale."""
     use = case.ledger.use
@@ -81,7 +92,7 @@ def scaler_step_on_plain_gradients(event: Step, case: Case) -> Iterator[Finding]
         )
 
 
-@rule("scaler-misused", "error", on=(ScalerStep, ScalerUpdate), needs=Scale)
+@rule("scaler-misused", "error", on=(ScalerStep, ScalerUpdate), needs=Scale, every_time=True)
 def update_missing(event: ScalerStep | ScalerUpdate, case: Case) -> Iterator[Finding]:
     """A second scaler.step() of one optimizer without scaler.update() in between."""
     stepped: dict[int, dict[int, ScalerStep]] = case.memory
@@ -99,7 +110,7 @@ def update_missing(event: ScalerStep | ScalerUpdate, case: Case) -> Iterator[Fin
         )
 
 
-@rule("scaler-misused", "warning", on=(ScalerMade, ScalerStep), needs=ScalerMade)
+@rule("scaler-misused", "warning", on=(ScalerMade, ScalerStep), needs=ScalerMade, every_time=True)
 def scaler_made_again(event: ScalerMade | ScalerStep, case: Case) -> Iterator[Finding]:
     """A new scaler begins at the initial scale, and forgets what the old one had learnt."""
     made = case.memory.setdefault("made", {})

@@ -50,7 +50,7 @@ def tails_at(event: EpochEnd, began: int, case: Case) -> dict[int, Tail]:
     return tails
 
 
-@rule("window-leak", "warning", on=(EpochBegin, EpochEnd, Step), needs=EpochBegin)
+@rule("window-leak", "warning", on=(EpochBegin, EpochEnd, Step), needs=EpochBegin, every_time=True)
 def window_leak(event: EpochBegin | EpochEnd | Step, case: Case) -> Iterator[Finding]:
     """The rest of an epoch went into the first step of the next."""
     memory = case.memory
@@ -81,7 +81,9 @@ def window_leak(event: EpochBegin | EpochEnd | Step, case: Case) -> Iterator[Fin
         )
 
 
-@rule("window-dropped", "warning", on=(EpochBegin, EpochEnd, Step, Zero, End), needs=EpochBegin)
+@rule(
+    "window-dropped", "warning", on=(EpochBegin, EpochEnd, Step, Zero, End), needs=EpochBegin, every_time=True
+)
 def window_dropped(event: EpochBegin | EpochEnd | Step | Zero | End, case: Case) -> Iterator[Finding]:
     """The rest of an epoch was cleared, or never used."""
     memory = case.memory

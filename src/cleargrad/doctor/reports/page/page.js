@@ -39,7 +39,9 @@ function nextStep(moments, position, direction) {
   return at;
 }
 
-for (const [row, timeline] of timelines.entries()) {
+for (const timeline of timelines) {
+  const peers = timelines.filter((other) => other.dataset.timeline === timeline.dataset.timeline);
+  const row = peers.indexOf(timeline);
   timeline.addEventListener("focusin", (event) => {
     const moment = event.target.closest(".moment");
     if (!moment) return;
@@ -68,8 +70,8 @@ for (const [row, timeline] of timelines.entries()) {
       End: () => goTo(timeline, moments.length - 1),
       PageDown: () => goTo(timeline, nextStep(moments, position, 1)),
       PageUp: () => goTo(timeline, nextStep(moments, position, -1)),
-      ArrowDown: () => timelines[row + 1] && goTo(timelines[row + 1], position),
-      ArrowUp: () => timelines[row - 1] && goTo(timelines[row - 1], position),
+      ArrowDown: () => peers[row + 1] && goTo(peers[row + 1], position),
+      ArrowUp: () => peers[row - 1] && goTo(peers[row - 1], position),
     };
     if (!(event.key in moves)) return;
     event.preventDefault();
