@@ -7,17 +7,29 @@ imported here: the peak memory of a process counts what its parent held when it 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
-import os
-import platform
-import re
 import subprocess
 import sys
-import time
 import timeit
 from collections.abc import Callable
-from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+
+def open_machine() -> ModuleType:
+    """The package's file, opened by itself: `import cleargrad.bench` would import all of cleargrad."""
+    path = Path(__file__).parents[1] / "src" / "cleargrad" / "bench" / "machine.py"
+    spec = importlib.util.spec_from_file_location("machine", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+machine = open_machine()
+resident, seconds = machine.resident, machine.seconds
 
 LIBRARIES = ("torch", "cleargrad")
 REDUCERS = {"least": min, "most": max, "median": lambda values: sorted(values)[len(values) // 2]}
@@ -29,12 +41,6 @@ def arguments(doc: str, rounds: int) -> argparse.ArgumentParser:
     parser.add_argument("--json", help="write the figures here as well")
     parser.add_argument("--rounds", type=int, default=rounds)
     return parser
-
-
-def seconds(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def microseconds(timer: timeit.Timer, calls: int) -> float:
@@ -64,12 +70,6 @@ def fresh(*words: str) -> Any:
     return json.loads(output.splitlines()[-1])
 
 
-def resident(which: str = "VmRSS") -> float:
-    """Megabytes of this process in memory: VmRSS now, VmHWM at most since the start or the last `forget_peak`."""
-    with open("/proc/self/status") as file:
-        return int(re.findall(rf"{which}:\s+(\d+)", file.read())[0]) / 1024
-
-
 def forget_peak() -> None:
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
@@ -92,21 +92,7 @@ def report(path: str | None, **results: Any) -> None:
     """Writes results as JSON, with machine, commit and command."""
     if path is None:
         return
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout
-    facts = {
-        "command": " ".join(["python", *sys.argv]),
-        "commit": commit.strip(),
-        "machine": f"{processor()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "torch": version("torch"),
-    }
+    facts = machine.circumstances(" ".join(["python", *sys.argv]))
     with open(path, "w") as file:
         json.dump({**facts, **results}, file, indent=2)
         file.write("\n")
-
-
-def processor() -> str:
-    with open("/proc/cpuinfo") as file:
-        names = re.findall(r"model name\s*: (.*)", file.read())
-    return names[0] if names else platform.machine()

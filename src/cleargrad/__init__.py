@@ -144,6 +144,7 @@ _LATER = {
             "ao",
             "backends",
             "compiler",
+            "datasets",
             "distributed",
             "doctor",
             "export",

@@ -36,9 +36,13 @@ def error(kind: type[Exception], op: str, rule: str, *, fix: str | None = None, 
     place = user_place()
     if place is not None:
         rows["at"] = line_of(place)
+    return kind(laid_out(op, rule, rows))
+
+
+def laid_out(op: str, rule: str, rows: dict[str, str]) -> str:
+    """The rule in words, and under it the facts, one per line; the command line's errors look the same."""
     width = max((len(name) for name in rows), default=0)
-    lines = [f"{op}: {rule}"] + [f"  {name:<{width}}  {text}" for name, text in rows.items()]
-    return kind("\n".join(lines))
+    return "\n".join([f"{op}: {rule}"] + [f"  {name:<{width}}  {text}" for name, text in rows.items()])
 
 
 def describe(fact: object) -> str:

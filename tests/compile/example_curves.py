@@ -14,6 +14,8 @@ import sys
 import numpy as np
 import torch
 
+import cleargrad
+
 MARK = "losses of the steps"
 true_compile = torch.compile
 losses = []
@@ -29,11 +31,12 @@ def note(result):
 
 
 def disturb():
-    """The first element of some weight moves by one unit in its last place."""
+    """The first element of some weight moves by one unit in its last place, of the dtype that is computed in."""
     tensors = (thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor))
     weight = next(t for t in tensors if t.requires_grad and t.is_leaf and t.dim() > 1)
     first = weight.detach().numpy().reshape(-1)[:1]
-    first[...] = np.nextafter(first, np.float32(np.inf) if first.dtype == np.float32 else np.inf)
+    units = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+    first *= 1 + next((units[word] for word in sys.argv if word in units), np.finfo(first.dtype).eps)
 
 
 def compile_as(how):
@@ -57,7 +60,7 @@ def programs(function):
 
 
 how, script, *arguments = sys.argv[1:]
-torch.compile = compile_as(how)
+torch.compile = cleargrad.compile = compile_as(how)  # one example asks for cleargrad by name
 sys.argv = [script, *arguments, "--compile"]
 runpy.run_path(script, run_name="__main__")
 if how == "compiled":

@@ -244,3 +244,18 @@ def test_a_compiled_model_in_a_compiled_step(backend):
         same(eager(*batch(k)), step(*batch(k)))
         compare(model, other)
     assert len(step.entries) == 1
+
+
+def test_hooks_of_the_wrapper():
+    """They belong to the wrapper, not to the module, and see every call."""
+    model = torch.nn.Linear(2, 2)
+    compiled = torch.compile(model)
+    seen = []
+    handle = compiled.register_forward_hook(lambda module, args, result: seen.append(module is compiled))
+    x = torch.ones(1, 2)
+    for _ in range(4):
+        compiled(x)
+    model(x)
+    handle.remove()
+    compiled(x)
+    assert seen == [True] * 4

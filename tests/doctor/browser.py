@@ -1,7 +1,7 @@
 """A headless Chromium for tests, driven through its debugging pipe: no package is needed, only the browser.
 
-`find()` says where one is installed. A page is opened from a file; what it writes to the console, and whatever it tries
-to load, is noted.
+`find()` says where one is installed. A page is opened from a file; what it writes to the console is noted, and
+whatever it tries to load.
 """
 
 from __future__ import annotations
@@ -132,7 +132,11 @@ class Browser:
 
     def requests(self) -> list[str]:
         """What the page loaded, data within it aside."""
-        urls = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
+        urls = [
+            e["params"]["request"]["url"]
+            for e in self.events
+            if e.get("method") == "Network.requestWillBeSent"
+        ]
         return [url for url in urls if not url.startswith("data:")]
 
     def evaluate(self, expression: str) -> Any:
@@ -143,7 +147,11 @@ class Browser:
 
     def size(self, width: int, height: int) -> None:
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
         )
 
     def colours(self, scheme: str) -> None:

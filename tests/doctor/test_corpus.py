@@ -29,7 +29,11 @@ ENGINES = ("torch", "cleargrad")
 def results(engine: str) -> dict[str, Any]:
     """What the doctor says of every script, from one process per engine."""
     paths = [str(path) for path in (*BUGGY, *CORRECT)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        "OMP_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-m", "tests.doctor.run_corpus", engine, *paths]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -61,7 +65,9 @@ def test_a_mistake_is_found_on_its_line(path: Path, engine: str) -> None:
     assert expected <= found, describe(result)
     assert any_line <= {rule for rule, _ in found}, describe(result)
     allowed = {rule for rule, _ in expected} | any_line | said_on_top(text, "companions")
-    others = [each for each in result["findings"] if each["severity"] != "info" and each["rule"] not in allowed]
+    others = [
+        each for each in result["findings"] if each["severity"] != "info" and each["rule"] not in allowed
+    ]
     assert not others, describe(result)
 
 
@@ -77,6 +83,7 @@ def test_a_correct_program_raises_no_alarm(path: Path, engine: str) -> None:
 
 def describe(result: dict[str, Any]) -> str:
     lines = [
-        f"{each['severity']} {each['rule']} line {each['line']}: {each['message']}" for each in result["findings"]
+        f"{each['severity']} {each['rule']} line {each['line']}: {each['message']}"
+        for each in result["findings"]
     ]
     return "\n".join(lines) or "no findings"

@@ -6,6 +6,17 @@ import pytest
 
 from tests.doctor.programs import ENGINES, examine, found, marked_line
 
+LEDGER_RULES = {
+    "gradient-reused",
+    "gradient-discarded",
+    "step-without-gradient",
+    "window-leak",
+    "window-dropped",
+    "clip-misplaced",
+    "clip-nothing",
+    "scaler-misused",
+}
+
 MISTAKES = {
     "zero_grad is forgotten": (
         "gradient-reused",
@@ -279,7 +290,8 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake(name: str, engine: str) -> None:
     rule, program = MISTAKES[name]
-    assert found(examine(engine, program)) == [(rule, marked_line(program))]
+    said = [(other, line) for other, line in found(examine(engine, program)) if other in LEDGER_RULES]
+    assert said == [(rule, marked_line(program))]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -243,8 +243,12 @@ def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:
 
 def push_tensors(arrived: dict[Node, Any], node: Node, step: Step, data: np.ndarray) -> None:
     """A vjp that is more than one formula: it runs on tensors."""
-    values = [node.unpack(node.saved[position]) for position in step.positions]
-    result = step.vjp(wrap(data), *values, **node.named(step))
+    saved, unpack = node.saved, node.unpack
+    values = [unpack(saved[position]) for position in step.positions]
+    if step.attrs or step.shapes:
+        result = step.vjp(wrap(data), *values, **node.named(step))
+    else:
+        result = step.vjp(wrap(data), *values)
     if step.input is not None:
         if result is not None:
             deliver_array(arrived, node.edges[step.input], result._data)
@@ -256,6 +260,12 @@ def push_tensors(arrived: dict[Node, Any], node: Node, step: Step, data: np.ndar
 
 def deliver_array(arrived: dict[Node, Any], edge: Any, data: np.ndarray) -> None:
     """Adds an array to what has arrived at an output, in that output's own shape and dtype."""
+    if type(edge) is not Output and edge.extra is None:  # a node with one output, which nearly all are
+        if data.shape != edge.shape or data.dtype != edge.dtype:
+            data = fitted(wrap(data), edge.shape, edge.dtype)._data
+        present = arrived.get(edge)
+        arrived[edge] = data if present is None else as_array(present + data)
+        return
     node, number = split_edge(edge)
     several = node.outputs > 1
     shape, dtype = (node.shape[number], node.dtype[number]) if several else (node.shape, node.dtype)

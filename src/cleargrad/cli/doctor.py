@@ -1,8 +1,8 @@
 """`cleargrad doctor train.py ...`: runs a training script, unchanged, and says what is wrong with its gradients.
 
 The script runs on what it imports: real PyTorch, which the doctor begins to watch as soon as it is imported, or
-cleargrad. Its output and exit status are its own; the report goes to standard error at the end, also when the script
-fails. Read next: doctor/session.py.
+cleargrad. Its output and exit status are its own; the report goes to standard error at the end, also when the
+script fails. Read next: doctor/session.py.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from cleargrad import compat
 from cleargrad.cli.run import run
+from cleargrad.cli.terminal import WRONG_USAGE, CommandError
 
 
 def add_to(commands) -> None:
@@ -26,21 +27,29 @@ def add_to(commands) -> None:
     parser = commands.add_parser(
         "doctor",
         help="run a training script and find mistakes in the life of its gradients",
-        description="Runs a training script, on PyTorch or on cleargrad, and reports what it does wrong with gradients.",
+        description="Runs a training script, on PyTorch or cleargrad, and says what is wrong with its gradients.",
         usage="cleargrad doctor [options] [-m] PROGRAM ...",
-        epilog="The exit status is 1 when there is any error or warning. Example: cleargrad doctor train.py --epochs 1",
+        epilog="The exit status is 1 with any error or warning. Example: cleargrad doctor train.py --epochs 1",
     )
     for form in ("json", "html", "sarif"):
-        parser.add_argument(f"--{form}", metavar="FILE", help=f"also write the report to a file, as {form.upper()}")
-    parser.add_argument("--engine", choices=("torch", "cleargrad"), help="what runs the script's `import torch`")
+        parser.add_argument(
+            f"--{form}", metavar="FILE", help=f"also write the report to a file, as {form.upper()}"
+        )
+    parser.add_argument(
+        "--engine", choices=("torch", "cleargrad"), help="what runs the script's `import torch`"
+    )
     parser.add_argument("--strict", action="store_true", help="raise an exception where a problem is found")
     parser.add_argument("--ignore", metavar="RULE", action="append", default=[], help="leave out a rule")
     parser.add_argument("--baseline", metavar="FILE", help="a file of known findings, which do not count")
-    parser.add_argument("--write-baseline", action="store_true", help="make what is found now the known findings")
+    parser.add_argument(
+        "--write-baseline", action="store_true", help="make what is found now the known findings"
+    )
     parser.add_argument("--max-steps", metavar="N", type=int, help="end the script after N optimizer steps")
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module")
     parser.add_argument("program", metavar="PROGRAM", help="a Python file, or a module with -m")
-    parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own arguments")
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own arguments"
+    )
     parser.set_defaults(command=examine)
 
 
@@ -49,13 +58,29 @@ def examine(options: argparse.Namespace) -> int:
     from cleargrad.doctor.session import Session
 
     if options.write_baseline and options.baseline is None:
-        sys.exit("cleargrad doctor: --write-baseline needs --baseline FILE")
-
-    session = Session(engine=engine_for(options), strict=options.strict, ignore=options.ignore, max_steps=options.max_steps)
+        raise CommandError(
+            "cleargrad doctor", "--write-baseline needs a file", fix="add --baseline FILE", status=WRONG_USAGE
+        )
+    check_names(options.ignore)
+    session = Session(
+        engine=engine_for(options), strict=options.strict, ignore=options.ignore, max_steps=options.max_steps
+    )
     folder = os.getcwd()
     status = run_watched(session, options)
     os.chdir(folder)  # the program may have gone elsewhere, and paths are meant from here
     return conclude(session, options, status)
+
+
+def check_names(ignored: list[str]) -> None:
+    """A rule that is misspelt would otherwise go on to be found, and the reader would wonder why."""
+    from cleargrad.doctor.rules import load
+
+    known = sorted({rule.name for rule in load().values()})
+    for name in ignored:
+        if name not in known:
+            raise CommandError(
+                "cleargrad doctor", f"there is no rule {name!r}", rules=", ".join(known), status=WRONG_USAGE
+            )
 
 
 def engine_for(options: argparse.Namespace) -> str | None:
@@ -81,6 +106,8 @@ def run_watched(session: Any, options: argparse.Namespace) -> int:
     try:
         run(options.program, options.arguments, options.module, serve)
         status, failed = 0, False
+    except CommandError:
+        raise
     except SystemExit as leaving:
         status = exit_status(leaving)
         failed = status != 0
@@ -123,7 +150,10 @@ def known_findings(session: Any, options: argparse.Namespace) -> list[Any]:
         return []
     if options.write_baseline:
         count = baseline.write(options.baseline, session.findings)
-        print(f"cleargrad doctor: {options.baseline} lists {counted(count, 'known finding')} now", file=sys.stderr)
+        print(
+            f"cleargrad doctor: {options.baseline} lists {counted(count, 'known finding')} now",
+            file=sys.stderr,
+        )
     elif not os.path.exists(options.baseline):
         print(f"cleargrad doctor: there is no {options.baseline}; --write-baseline makes it", file=sys.stderr)
         return []

@@ -1,7 +1,8 @@
 """`cleargrad explain script.py ...`: runs a training script and shows, step by step, what became of its gradients.
 
-The lesson is a page, and a few paragraphs on standard error. With `--compile`, the program runs as under `cleargrad
-run`, and the report says what became of every function that it compiled. Read next: doctor/lesson.py, compile/report.py.
+The lesson is a page, and a few paragraphs on standard error. With `--compile`, the program runs as under
+`cleargrad run`, and the report says what became of every function that it compiled.
+Read next: doctor/lesson.py, compile/report.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import os
 import sys
 
-from cleargrad.cli.doctor import run_watched
+from cleargrad.cli.doctor import engine_for, run_watched
 from cleargrad.cli.run import run
 
 
@@ -30,8 +31,12 @@ def add_to(commands) -> None:
         help="instead: the graph, kernels, memory and time of every function that torch.compile compiled",
     )
     parser.add_argument("--full", action="store_true", help="with --compile: leave nothing out")
-    parser.add_argument("--html", metavar="FILE", default="explained.html", help="the page (default: explained.html)")
-    parser.add_argument("--engine", choices=("torch", "cleargrad"), help="what runs the script's `import torch`")
+    parser.add_argument(
+        "--html", metavar="FILE", default="explained.html", help="the page (default: explained.html)"
+    )
+    parser.add_argument(
+        "--engine", choices=("torch", "cleargrad"), help="what runs the script's `import torch`"
+    )
     parser.add_argument("--max-steps", metavar="N", type=int, help="end the script after N optimizer steps")
     parser.add_argument(
         "-m", "--module", action="store_true", help="PROGRAM is the name of a module, as in python -m"
@@ -45,12 +50,14 @@ def add_to(commands) -> None:
 
 def explain(options: argparse.Namespace) -> int | None:
     """Runs a program and reports, also when it ends early or fails."""
-    return explain_compiled(options) if options.compile else explain_training(options)
+    if not options.compile:
+        return explain_training(options)
+    explain_compiled(options)
+    return None
 
 
 def explain_training(options: argparse.Namespace) -> int:
     """The exit status is the program's own."""
-    from cleargrad.cli.doctor import engine_for
     from cleargrad.doctor.lesson import Lesson
     from cleargrad.doctor.reports.as_lesson import in_words, write
 

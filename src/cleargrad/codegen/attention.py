@@ -49,7 +49,7 @@ class Sizes:
         return prod(self.batch)
 
     def simplified(self) -> Sizes:
-        """With as few dimensions of the batch as possible."""
+        """With as few dimensions of the batch as possible, but for two that kernels always have."""
         batch: list[int] = []
         kept: list[int] = []
         for axis, extent in enumerate(self.batch):
@@ -61,8 +61,11 @@ class Sizes:
             else:
                 batch.append(extent)
                 kept.append(axis)
-        strides = {name: (*(s[axis] for axis in kept), *s[-2:]) for name, s in self.strides.items()}
-        return replace(self, batch=tuple(batch), strides=strides)
+        less = max(2 - len(batch), 0)
+        strides = {
+            name: ((0,) * less + tuple(s[axis] for axis in kept) + s[-2:]) for name, s in self.strides.items()
+        }
+        return replace(self, batch=(1,) * less + tuple(batch), strides=strides)
 
     def structure(self) -> Structure:
         element = ELEMENTS[self.kind]
@@ -79,7 +82,7 @@ class Sizes:
 
     def copies(self) -> dict[str, int]:
         """Whether blocks of keys and values are copied, and how far apart rows of the copies are."""
-        found = {}
+        found: dict[str, int] = {}
         for name, columns in (("k", self.width), ("v", self.depth)):
             large = self.keys * columns * SIZES[ELEMENTS[self.kind]] > NEAR
             apart = large and self.strides[name][-2] != columns
@@ -146,8 +149,7 @@ def gradient(sizes: Sizes, threads: int = 1) -> Steps:
     width_pitch, depth_pitch = upward(sizes.width, s.panel), upward(sizes.depth, s.panel)
     block, chunk = blocks(sizes, s, width_pitch + depth_pitch, threads)
     chunks = -(-sizes.keys // chunk)
-    direct = sizes.width % s.panel == 0 and sizes.depth % s.panel == 0
-    s = replace(s, single=sizes.keys <= block, direct=direct)
+    s = replace(s, single=sizes.keys <= block)
     values = sizes.words() | {
         "heads": sizes.heads, "panels": panels, "block": block, "chunk": chunk, "chunks": chunks,
         "width_pitch": width_pitch, "depth_pitch": depth_pitch, "rows_pitch": width_pitch,

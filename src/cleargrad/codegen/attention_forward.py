@@ -27,7 +27,19 @@ OPERANDS = ("q", "k", "v", "mask", "out")
 def names(batches: int) -> list[str]:
     """The arguments in order."""
     return [
-        *(*OPERANDS, "peaks", "totals", "scale", "rows", "keys", "width", "depth", "panels", "block", "ahead"),
+        *(
+            *OPERANDS,
+            "peaks",
+            "totals",
+            "scale",
+            "rows",
+            "keys",
+            "width",
+            "depth",
+            "panels",
+            "block",
+            "ahead",
+        ),
         *("group", "groups", "q_row", "k_row", "v_row", "out_row", "mask_row", "mask_key"),
         *("queries_room", "scores_room", "sums_room", "state_room", "rows_room", "rows_pitch"),
         *("queries_size", "sums_size", "k_room", "v_room", "k_pitch", "v_pitch", "k_copied", "v_copied"),
@@ -110,14 +122,20 @@ class Forward:
         """What one block of keys adds."""
         code, across, sums = self.code, self.code.across, self.sums(number)
         code.multiply(
-            ALONG, *keys, self.queries(number), across, code.word("width"), self.scores, across, count, code.no
+            ALONG,
+            *keys,
+            self.queries(number),
+            across,
+            code.word("width"),
+            self.scores,
+            across,
+            count,
+            code.no,
         )
         code.hide(self.scores, panel, first, count)
         later = code.compare("sgt", block, code.zero)
         self.softmax(number, later, count)
-        code.multiply(
-            ACROSS, *values, self.scores, across, count, sums, across, code.word("depth"), later
-        )
+        code.multiply(ACROSS, *values, self.scores, across, count, sums, across, code.word("depth"), later)
 
     def softmax(self, number: Val, later: Val, count: Val) -> None:
         """Turns scores into exponentials below the highest score so far."""

@@ -10,7 +10,15 @@ codegen/attention.py.
 
 from __future__ import annotations
 
-from cleargrad.codegen.attention_tiles import ACROSS, ALONG, AttentionCode, Panel, Structure, finished, weight_of
+from cleargrad.codegen.attention_tiles import (
+    ACROSS,
+    ALONG,
+    AttentionCode,
+    Panel,
+    Structure,
+    finished,
+    weight_of,
+)
 from cleargrad.codegen.jit import Kernel
 from cleargrad.codegen.llvm_text import Val, width_of
 from cleargrad.codegen.packing import PARAMETERS
@@ -67,9 +75,9 @@ class Gradient:
             self.panel(number, code.panel(number), first, count)
         for name, room, columns in (("dk", self.keys_room, "width"), ("dv", self.values_room, "depth")):
             place = code.row(code.base(name), name, first)
-            pitch = code.word(f"{columns}_pitch")
+            step = code.word(f"{columns}_pitch")
             factor = code.scale() if name == "dk" else None
-            code.copy_rows(room, pitch, place, code.word(f"{name}_row"), count, code.word(columns), factor)
+            code.copy_rows(room, step, place, code.word(f"{name}_row"), count, code.word(columns), factor)
 
     def panel(self, number: Val, panel: Panel, first: Val, count: Val) -> None:
         code, across = self.code, self.code.across
@@ -109,11 +117,11 @@ class Gradient:
     def whole_rows(self, name: str, start: Val, panel: Panel, columns: str) -> tuple[Val, Val]:
         """Rows that may be read by whole panels of columns, and how far apart they are."""
         code, step = self.code, self.code.word(f"{name}_row")
-        if self.structure.direct:
-            return start, step
         room, pitch = code.room(f"{name}_rows_room"), code.word(f"{columns}_pitch")
-        code.copy_rows(start, step, room, pitch, panel.count, code.word(columns))
-        return room, pitch
+        whole = code.compare("eq", code.word(columns), pitch)
+        with code.when(code.opposite(whole)):
+            code.copy_rows(start, step, room, pitch, panel.count, code.word(columns))
+        return code.select(whole, start, room), code.select(whole, step, pitch)
 
     def inner(self, panel: Panel) -> list[Val]:
         """Each query's sum of g · out."""

@@ -37,7 +37,6 @@ class Structure:
     mask: str  # "none", "bool" or "float"
     mask_order: str  # "keys": the same for all queries; "rows": keys are neighbours; "any"
     single: bool = False  # gradients: all keys are one block, so that gradients of queries are done at once
-    direct: bool = False  # gradients: columns are whole panels, so that rows are read where they lie
 
     @property
     def panel(self) -> int:
@@ -80,7 +79,9 @@ class Tile:
         code, element = self.code, self.element
         _, left_step, right, _, count, _, place_step, adds = TILE
         totals = {cell: code.slot(self.type, code.const(0, self.type)) for cell in self.cells}
-        lines = [code.at(place, code.mul(code.integer(row), place_step), element) for row in range(self.height)]
+        lines = [
+            code.at(place, code.mul(code.integer(row), place_step), element) for row in range(self.height)
+        ]
         places = {
             (row, number): code.at(lines[row], code.integer(number * self.structure.lanes), element)
             for row, number in self.cells
@@ -197,9 +198,7 @@ def rows_function(s: Structure) -> tuple[str, set[str]]:
 def pack_function(s: Structure) -> tuple[str, set[str]]:
     """A function that brings rows into the order of a panel."""
     code = ProductCode(())
-    source, step, room, count, depth = (
-        Val(f"%{name}", "ptr" if name in "ac" else "i64") for name in "abcde"
-    )
+    source, step, room, count, depth = (Val(f"%{name}", "ptr" if name in "ac" else "i64") for name in "abcde")
     matrix = Matrix(source, s.element, code.integer(1), step)
     pack_panel(code, matrix, room, s.lanes, s.vectors, count, depth)
     return part_of(code, "pack", [source, step, room, count, depth]), code.declared
@@ -334,9 +333,7 @@ class AttentionCode(WindowCode):
                 self.call_part("fetch", start, self.word(f"{name}_row"), panel.count, self.word(extent))
 
     def slots(self, value: float = 0) -> list[Val]:
-        return [
-            self.slot(self.type, self.const(value, self.type)) for _ in range(self.structure.vectors)
-        ]
+        return [self.slot(self.type, self.const(value, self.type)) for _ in range(self.structure.vectors)]
 
     def multiply(
         self, kind: str, left: Val, left_step: Val, right: Val, right_step: Val, count: Val,
@@ -458,7 +455,9 @@ class AttentionCode(WindowCode):
 
     # Back to rows ------------------------------------------------------------------------------------------
 
-    def put_panel(self, source: Val, columns: Val, factors: Sequence[Val], place: Val, name: str, panel: Panel) -> None:
+    def put_panel(
+        self, source: Val, columns: Val, factors: Sequence[Val], place: Val, name: str, panel: Panel
+    ) -> None:
         """Stores a panel, [column][query], times a vector of factors, as rows of the result `name`."""
         step = self.word(f"{name}_row")
         uneven = self.binary("and", columns, self.integer(self.width - 1))

@@ -24,7 +24,7 @@ from cleargrad.compile.structures import OutOfRange, Unsupported, key_of
 from cleargrad.compile.tracer import Tracer
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import FROZEN, Tensor
 from cleargrad.errors import error
 from cleargrad.ops.record import CaptureError, Graph
 
@@ -134,7 +134,7 @@ class Compiled:
 
     def record(self, key: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
         """One eager call, recorded; the program is for the next."""
-        if gc.get_freeze_count():
+        if gc.get_freeze_count() > FROZEN:
             return self.give_up(key, "gc.freeze", args, kwargs)
         with no_collection():
             tracer = Tracer()

@@ -110,7 +110,7 @@ class Backward:
         except (
             Exception
         ) as failure:  # what a formula raises is what backward() would raise, if it were called
-            tracer.refuse(f"the backward of a result fails ({failure})")
+            tracer.refuse(f"the backward of a result fails ({str(failure).partition(chr(10))[0]})")
         finally:
             for node, edges, extra in kept:
                 node.edges, node.extra = edges, extra

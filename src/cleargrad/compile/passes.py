@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from cleargrad.compile.verify import is_on, verify
 from cleargrad.ops.op import OPS
 from cleargrad.ops.record import Call, Graph, Value
 
@@ -27,8 +28,13 @@ DRAWS = frozenset(
 
 def prepared(graph: Graph) -> Graph:
     """The graph after all passes."""
-    for _, change in PASSES:
+    checked = is_on()
+    if checked:
+        verify(graph, "recording")
+    for name, change in PASSES:
         graph = change(graph)
+        if checked:
+            verify(graph, f"the pass '{name}'")
     return graph
 
 

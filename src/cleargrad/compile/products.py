@@ -64,7 +64,9 @@ class Ready:
         self.records_at, self.length = self.records.__array_interface__["data"][0], len(starts)
         self.threads = 1 if prod(out.shape) * x.shape[-1] < SMALL else 2
         self.team = team()
-        self.lock = threading.Lock()  # arguments are one piece of memory, also for two threads that call at once
+        self.lock = (
+            threading.Lock()
+        )  # arguments are one piece of memory, also for two threads that call at once
 
     def run(self, x: np.ndarray, y: np.ndarray, out: np.ndarray, bias: np.ndarray | None) -> None:
         places = [pointer(id(x) + DATA).value, pointer(id(y) + DATA).value, pointer(id(out) + DATA).value, 0]
@@ -140,7 +142,7 @@ def made(key: tuple, x: np.ndarray, y: np.ndarray, out: np.ndarray, bias: np.nda
 
 
 def simple(array: np.ndarray) -> bool:
-    """Whether an array lies in memory as the kernels take it: along one of its last dimensions, in whole elements."""
+    """Whether the kernels take an array: it lies along one of its last dimensions, in whole elements."""
     size = array.itemsize
     near = array.ndim < 2 or size in array.strides[-2:]
     return near and array.flags.aligned and all(step >= 0 and step % size == 0 for step in array.strides)

@@ -30,6 +30,7 @@ from cleargrad.compile.order import ordered
 from cleargrad.compile.passes import prepared
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
 from cleargrad.compile.structures import OutOfRange
+from cleargrad.compile.verify import is_on, verify_entries
 from cleargrad.core.tensor import as_array
 from cleargrad.ops.record import Graph
 
@@ -72,6 +73,8 @@ class Program:
             final = {buffer for _, buffer in plan.writes}
             parts = [grouped(some, final) for some in (self.entries[: self.sure], self.entries[self.sure :])]
             self.entries, self.sure = parts[0] + parts[1], len(parts[0])
+        if is_on():
+            verify_entries(self.entries, plan.outputs, "joining and ordering")
         self.replaced = memory.in_place(plan, self.entries, self.sure)
         self.copied = [(t, b) for t, b in plan.writes if self.replaced.get(b) is not t]
         outputs = list(dict.fromkeys(plan.outputs))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cleargrad.compile.verify import is_on, verify
 from cleargrad.ops.record import Graph, replay
 
 
@@ -18,6 +19,8 @@ class Reading:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        if is_on():
+            verify(graph, "recording")
 
     def forget_making(self, graph: Graph) -> None:
         """The graph is what is run."""

@@ -39,7 +39,7 @@ class Results:
         self.tracer = tracer
         self.given = given
         self.parts = list(parts)  # owners of memory that the user does not see come behind
-        self.own: dict[int, Tensor] = {}  # parts that are outputs of the program, by position
+        self.own: dict[int, Any] = {}  # parts that are outputs of the program, by position
         self.views: dict[
             int, tuple[int | None, Find | None]
         ] = {}  # by position: of which part, or of what else

@@ -15,6 +15,7 @@ Fields:
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ INFERENCE = sys.maxsize  # the tick of memory made in inference mode, so that no
 new = object.__new__
 
 IN_NO_GRAD = "it was made while gradients were off"  # a `_caution`; such a view stays outside the graph
+
+FROZEN = gc.get_freeze_count()  # objects frozen before there were tensors: Python 3.12 begins with some
 
 
 class Tensor:

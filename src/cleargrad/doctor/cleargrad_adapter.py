@@ -12,6 +12,7 @@ from typing import Any
 
 from cleargrad.core.mode import mode
 from cleargrad.core.watch import watch
+from cleargrad.doctor.events import Event
 from cleargrad.doctor.library_observer import LibraryObserver
 from cleargrad.doctor.torch_adapter import NODES_BEHIND
 
@@ -32,11 +33,21 @@ class CleargradObserver(LibraryObserver):
     def attach(self, objects: Iterable[Any]) -> None:
         super().attach(objects)
         watch.observer = self
+        self.patches.method(self.tensor, "history", lambda _: property(self.history_of), absent_is_fine=True)
 
     def detach(self) -> None:
         if watch.observer is self:
             watch.observer = None
         super().detach()
+
+    def history_of(self, tensor: Any) -> list[Event]:
+        """`p.grad.history` or `p.history`: the remembered events that concern the parameter."""
+        self.flush()
+        for record in self.registry.parameters:
+            parameter = record.ref()
+            if parameter is not None and (parameter is tensor or parameter.grad is tensor):
+                return self.ledger.history(record.number)
+        return []
 
     def leaf_filled(self, leaf: Any) -> None:
         """The backward walk has added to a leaf's gradient."""

@@ -72,7 +72,9 @@ class Zero(Event):
     by: str
     owner: int | None  # the optimizer's or the module's number
     to_none: bool
-    weights: object = None  # where contributions were dropped unused: what the weights were then (Noticing.weights_of)
+    weights: object = (
+        None  # where contributions were dropped unused: what the weights were then (Noticing.weights_of)
+    )
 
 
 @dataclass(slots=True, eq=False)

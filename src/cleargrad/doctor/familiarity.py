@@ -21,7 +21,9 @@ class Familiarity:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.seen: dict[tuple, list[Any]] = {}  # moment: its count, and the parameters, whose identity is part of it
+        self.seen: dict[
+            tuple, list[Any]
+        ] = {}  # moment: its count, and the parameters, whose identity is part of it
 
     def knows(self, event: Event) -> bool:
         """Whether the same has been heard often."""

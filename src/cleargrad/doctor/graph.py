@@ -1,4 +1,4 @@
-"""The graph behind a loss, as boxes and arrows: what was computed, from which leaves, and what is kept for backward.
+"""The graph behind a loss, as boxes and arrows: what was computed, from which leaves, and what is kept.
 
 Nodes of autograd come in, of PyTorch or of cleargrad; plain data goes out, and no node is kept. Large graphs are
 gathered into modules until they can be read. Read next: reports/graph_figure.py.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-READABLE = 48  # boxes
+READABLE = 36  # boxes
 MOST_BOXES = 160
 MOST_CALLS = 4000  # of modules, that are remembered while a graph is built
 
@@ -56,7 +56,9 @@ class Calls:
     def __init__(self, path_of: Callable[[Any], str | None]) -> None:
         self.path_of = path_of
         self.stack: list[tuple[str, int]] = []
-        self.finished: list[tuple[Chain, list[Any], list[Any]]] = []  # chain, nodes of inputs, nodes of outputs
+        self.finished: list[
+            tuple[Chain, list[Any], list[Any]]
+        ] = []  # chain, nodes of inputs, nodes of outputs
         self.count = 0
 
     def begin(self, module: Any) -> None:
@@ -145,41 +147,47 @@ def gather(
     """Boxes at a depth: 0 is every node by itself, 1 the outermost modules."""
     boxes: list[Box] = []
     position_of: dict[Any, int] = {}
+    keys = keys_at(nodes, chains, depth)
     for node in nodes:
-        chain = chains.get(id(node), ())
-        within = [call for call in chain if call[0].count(".") < depth]
-        key: Any = within[-1] if within else id(node)
-        leaf = name_of(node)
-        if key in position_of and not (leaf is not None and not within):
-            box = boxes[position_of[key]]
-        else:
+        key, leaf = keys[id(node)], name_of(node)
+        is_gathered = key != id(node)
+        if key not in position_of:
             position_of[key] = len(boxes)
-            box = Box("module" if within else "op", within[-1][0] if within else title_of(node), shape_of(node))
-            boxes.append(box)
-        if leaf is not None and not within:
-            box.kind, box.title = "leaf", leaf
-        elif leaf is not None:
+            boxes.append(Box("module", key[0], None) if is_gathered else single(node, leaf, chains))
+        position = position_of[key]
+        box = boxes[position]
+        if is_gathered and leaf is not None:
             box.leaves.append(leaf)
-        else:
+        elif leaf is None:
             box.ops.append(title_of(node))
             box.shape = shape_of(node)
-            if not within and chain:
-                box.title = f"{chain[-1][0]}: {title_of(node)}"
         box.saved += saved[id(node)]
-        for below, _ in node.next_functions:
-            if below is not None:
-                link(boxes, position_of, key, below, chains, depth)
+        sources = [position_of[keys[id(below)]] for below, _ in node.next_functions if below is not None]
+        box.inputs += [source for source in dict.fromkeys(sources) if source not in (position, *box.inputs)]
     return sort_boxes(boxes)
 
 
-def link(
-    boxes: list[Box], position_of: dict[Any, int], key: Any, below: Any, chains: dict[int, Chain], depth: int
-) -> None:
-    within = [call for call in chains.get(id(below), ()) if call[0].count(".") < depth]
-    source = position_of[within[-1] if within else id(below)]
-    target = position_of[key]
-    if source != target and source not in boxes[target].inputs:
-        boxes[target].inputs.append(source)
+def keys_at(nodes: list[Any], chains: dict[int, Chain], depth: int) -> dict[int, Any]:
+    """What each node is gathered under: a call of a module, or its own identity.
+
+    What a module computes between the calls of its own parts stays by itself, or arrows would run in circles.
+    """
+    within = {
+        id(node): [call for call in chains.get(id(node), ()) if call[0].count(".") < depth] for node in nodes
+    }
+    with_parts = {call for calls in within.values() for call in calls[:-1]}
+    return {
+        number: calls[-1] if calls and calls[-1] not in with_parts else number
+        for number, calls in within.items()
+    }
+
+
+def single(node: Any, leaf: str | None, chains: dict[int, Chain]) -> Box:
+    """A node by itself; the module that it belongs to stands in front of its name."""
+    if leaf is not None:
+        return Box("leaf", leaf, shape_of(node))
+    chain = chains.get(id(node), ())
+    return Box("op", f"{chain[-1][0]}: {title_of(node)}" if chain else title_of(node), shape_of(node))
 
 
 def sort_boxes(boxes: list[Box]) -> list[Box]:
@@ -231,7 +239,12 @@ def shape_of(node: Any) -> tuple[int, ...] | None:
 
 def saved_by(node: Any, engine: str) -> list[Saved]:
     return [
-        Saved(name, tuple(tensor.shape), bytes_of(tensor), bool(getattr(tensor, "is_leaf", False) and needs_grad(tensor)))
+        Saved(
+            name,
+            tuple(tensor.shape),
+            bytes_of(tensor),
+            bool(getattr(tensor, "is_leaf", False) and needs_grad(tensor)),
+        )
         for name, tensor in tensors_saved_by(node, engine)
     ]
 

@@ -43,7 +43,9 @@ class Bucket:
         self.uses: list[Step | Skip] = []  # the steps that used what is live, at most the last few
         self.dropped: list[tuple[Backward, Zero]] = []
         self.cleared_by: Zero | None = None
-        self.began: Place | None = None  # where it had been cleared before the first of the dropped contributions
+        self.began: Place | None = (
+            None  # where it had been cleared before the first of the dropped contributions
+        )
         self.merged = 0  # contributions beyond the longest bucket
         self.by_hand = False
 
@@ -59,7 +61,10 @@ class Bucket:
 
     def add(self, backward: Backward) -> None:
         if self.used == len(self.live):
-            self.live = [*self.live, backward]  # a new list, since the step that used the old one remembers it
+            self.live = [
+                *self.live,
+                backward,
+            ]  # a new list, since the step that used the old one remembers it
         else:
             self.live.append(backward)
         if len(self.live) > LONGEST_BUCKET:
@@ -95,9 +100,13 @@ class Use:
     """What one step found in the buckets of its parameters, as it was before the step used it."""
 
     step: Step | Skip
-    fresh: dict[int, list[Backward]] = field(default_factory=dict)  # parameter: contributions used the first time
+    fresh: dict[int, list[Backward]] = field(
+        default_factory=dict
+    )  # parameter: contributions used the first time
     reused: dict[int, list[Backward]] = field(default_factory=dict)  # parameter: contributions used once more
-    earlier: dict[int, list[Step | Skip]] = field(default_factory=dict)  # parameter: the steps that had used them
+    earlier: dict[int, list[Step | Skip]] = field(
+        default_factory=dict
+    )  # parameter: the steps that had used them
     dropped: dict[int, list[tuple[Backward, Zero]]] = field(default_factory=dict)  # cleared, never used
     cleared: dict[int, Place | None] = field(default_factory=dict)  # where the first dropped window had begun
     by_hand: set[int] = field(default_factory=set)  # parameters whose gradient the program wrote itself

@@ -145,7 +145,11 @@ class Lesson(Session):
             self.chosen = choose([number for number, tensor in alive if tensor.requires_grad])
         gradients = [tensor.grad for _, tensor in alive if tensor.grad is not None]
         return Look(
-            [Values(number, few(tensor), few(tensor.grad)) for number, tensor in alive if number in self.chosen],
+            [
+                Values(number, few(tensor), few(tensor.grad))
+                for number, tensor in alive
+                if number in self.chosen
+            ],
             len(gradients),
             sum(gradient.nbytes for gradient in gradients if not gradient.is_sparse),
         )

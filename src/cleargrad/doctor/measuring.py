@@ -11,7 +11,7 @@ from typing import Any
 from cleargrad.doctor import events
 from cleargrad.doctor.registry import Optimizer, Parameter
 
-EVERY_STEP_UNTIL = 64
+EVERY_STEP_UNTIL = 16
 THEN_EVERY = 8
 COMPARED = 1024  # elements of a parameter that are compared before and after a step
 
@@ -32,7 +32,7 @@ class Measurement:
         weights, grads = [], []
         for parameter in record.parameters:
             tensor = parameter.ref()
-            if tensor is None or not parameter.grad_id or tensor.grad.is_sparse or tensor.is_meta:
+            if tensor is None or tensor.grad is None or tensor.grad.is_sparse or tensor.is_meta:
                 continue
             self.records.append(parameter)
             weights.append(tensor.detach())

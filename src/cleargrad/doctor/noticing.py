@@ -19,6 +19,7 @@ from cleargrad.doctor.registry import Optimizer, Parameter, Registry
 
 VALUE_CHECKS = 20  # looks at the values of gradients per line that calls backward; then identity has to do
 SAMPLE = 8  # values of a gradient that reports may quote
+CALM_STEPS, LOOK_EVERY = 64, 8  # steps before trust begins, and between looks in it
 PROBE = 64  # values of a parameter that tell whether it was written
 
 
@@ -36,8 +37,13 @@ class Noticing:
         self.count = 0  # events so far
         self.step = 1  # the step that events lead to
         self.looks: dict[Place | None, int] = {}  # at values, by line
+        # While trusting, gradients are not looked at: for many steps the program has done nothing to them by hand.
+        self.trusting = False
+        self.calm = 0  # steps since the program was last seen to do something by hand
         self.unhooked: list[Parameter] = []  # frozen when they were first seen
-        self.samples: dict[int, list[float]] = {}  # gradients as they were before a pass added to what was used
+        self.samples: dict[
+            int, list[float]
+        ] = {}  # gradients as they were before a pass added to what was used
         self.probes: dict[int, list[float]] = {}  # parameters as they were when they were last probed
         self.tuples: dict[tuple, tuple] = {}  # each tuple of numbers once
 
@@ -94,6 +100,8 @@ class Noticing:
     def records_of(self, optimizer: Any, place: Place | None = None) -> Optimizer:
         """The record of an optimizer, with its parameters as they are now."""
         record = self.registry.optimizer(optimizer, place)
+        if self.trusting:
+            return record
         known = record.known
         groups = optimizer.param_groups
         changed = len(groups) != len(known)
@@ -129,6 +137,8 @@ class Noticing:
 
     def notice(self, records: Iterable[Parameter]) -> None:
         """Compares gradients with how they were left, and tells of what has happened to them since."""
+        if self.trusting:
+            return
         cleared, assigned, edited = [], [], []
         for record in records:
             tensor = record.ref()
@@ -150,6 +160,8 @@ class Noticing:
             else:
                 edited.append(record.number)
             record.grad_id, record.grad_version = id(grad), version
+        if cleared or assigned or edited:
+            self.calm = 0
         if cleared:
             self.hear(events.Zero(*self.now(), None, self.same(cleared), "hand", None, True))
         if assigned:
@@ -167,6 +179,28 @@ class Noticing:
             else:
                 record.grad_id, record.grad_version = id(grad), grad._version
 
+    def count_calm_step(self) -> None:
+        """After each step: trust begins when all has been calm for long, with a look at every eighth step."""
+        self.calm += 1
+        trusting = self.calm > CALM_STEPS and self.calm % LOOK_EVERY != 0
+        if self.trusting and not trusting:
+            self.remember(self.registry.parameters)
+        self.trusting = trusting
+
+    def lose_trust(self) -> None:
+        """Something is not as it was: looks at all gradients again, from here on."""
+        if not self.trusting:
+            return
+        self.trusting, self.calm = False, 0
+        cleared = []
+        for number in (*self.ledger.stale, *self.ledger.filled):
+            tensor = self.registry.parameters[number].ref()
+            if tensor is not None and tensor.grad is None:
+                cleared.append(number)
+        self.remember(self.registry.parameters)
+        if cleared:
+            self.hear(events.Zero(*self.now(), None, self.same(cleared), "hand", None, True))
+
     def notice_zeros(self, place: Place | None) -> None:
         """Gradients that a step has used and that are zero now were cleared in a way that leaves no trace
         (`p.grad.data.zero_()`)."""
@@ -181,6 +215,7 @@ class Noticing:
             if grad is not None and is_zero(grad):
                 cleared.append(number)
         if cleared:
+            self.calm = 0
             self.hear(events.Zero(*self.now(), None, self.same(cleared), "hand", None, False))
         else:
             self.looks[place] = looks + 1

@@ -62,7 +62,9 @@ class Observer(Noticing):
         self.passes: dict[int, list[int]] = {}  # iterator of a loader: [loader, batches]
         self.last_ran: int | None = None
         self.unrecorded: dict[int, None] = {}  # modules that ran with gradients off since then
-        self.ran: dict[int, bool] = {}  # modules that ran forward since the last backward pass: in training mode?
+        self.ran: dict[
+            int, bool
+        ] = {}  # modules that ran forward since the last backward pass: in training mode?
         self.cuts: list[tuple[str, Place | None, int | None, int | None]] = []
         self.forwards_left = FORWARD_PASSES  # backward passes before which forward calls are still noted
 
@@ -100,6 +102,8 @@ class Observer(Noticing):
         if self.unhooked:
             self.hook_thawed()
         self.flush()
+        if self.ledger.stale:
+            self.lose_trust()
         self.notice(self.registry.parameters)
         if self.ledger.stale:
             self.notice_zeros(place)
@@ -152,8 +156,9 @@ class Observer(Noticing):
         backward = self.backward
         if backward is None:
             return
-        parameters = self.registry.parameters
-        self.remember([parameters[number] for number in numbers])
+        if not self.trusting:
+            parameters = self.registry.parameters
+            self.remember([parameters[number] for number in numbers])
         self.hear(events.Accumulate(*self.now(), backward.place, backward, numbers))
         if self.depth == 0:
             self.backward = None  # it was not seen to begin, and nobody will say that it ends
@@ -193,7 +198,9 @@ class Observer(Noticing):
         self.zeroed(records, "module", self.registry.module(module), to_none)
 
     def zeroed(self, records: list[Parameter], by: str, owner: int, to_none: bool) -> None:
-        if to_none:
+        if self.trusting:
+            pass
+        elif to_none:
             for record in records:
                 record.grad_id = 0
         else:
@@ -214,6 +221,7 @@ class Observer(Noticing):
     def clip_begin(self, tensors: list[Any]) -> None:
         """Before gradients are clipped."""
         self.flush()
+        self.samples.clear()  # after clipping, the difference to them says nothing
         self.notice([self.known(tensor) for tensor in tensors])
 
     @guarded
@@ -233,17 +241,29 @@ class Observer(Noticing):
         record = self.records_of(optimizer)
         for outer in self.steps:
             outer.has_inner = True  # a wrapper around other optimizers: theirs are the steps
+        if self.trusting and (closure or not self.is_as_before(record)):
+            self.lose_trust()
+            self.records_of(optimizer)
         self.notice(record.parameters)
         begun = StepUnderWay(optimizer, user_place(), closure)
         self.steps.append(begun)
         if not closure:
-            begun.found = self.split(record)
+            if not self.trusting:
+                record.found = self.split(record)
+            begun.found = record.found
             self.ledger.compared = self.compare_samples() if self.samples else {}
             self.ledger.weights = self.weights_of(record.parameters) if self.ledger.dropping else None
             if self.statistics and is_due(record.steps + 1):
                 begun.measurement = Measurement(record, self.norms)
         if self.wants(events.StepBegin):
             self.hear(events.StepBegin(*self.now(), begun.place, record.number, closure))
+
+    def is_as_before(self, record: Optimizer) -> bool:
+        """Whether the same parameters have been filled as before the step that was last looked at."""
+        found, missing, frozen = record.found
+        filled = self.ledger.filled
+        same = filled.issuperset(found) and filled.isdisjoint(missing)
+        return same and bool(found) and not frozen and not self.ledger.dropping
 
     def split(self, record: Optimizer) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """The parameters with a gradient, the trainable ones without, and the frozen ones with one."""
@@ -278,7 +298,14 @@ class Observer(Noticing):
         self.count += 1
         scaler = self.scaler_steps[-1] if self.scaler_steps else None
         step = events.Step(
-            self.count, record.steps, begun.place, record.number, *begun.found, begun.closure, scaler, record.steps
+            self.count,
+            record.steps,
+            begun.place,
+            record.number,
+            *begun.found,
+            begun.closure,
+            scaler,
+            record.steps,
         )
         self.step = max(self.step, record.steps + 1)
         self.hear(step)
@@ -287,8 +314,9 @@ class Observer(Noticing):
                 self.samples.pop(number, None)
         if begun.measurement is not None:
             self.hear(begun.measurement.finish(self.now()[0], step))
-        if not begun.closure:
+        if not begun.closure and not self.trusting:
             self.after_step(record)
+        self.count_calm_step()
         if record.steps & (record.steps - 1) == 0:  # at steps 1, 2, 4, 8 and so on
             self.notice_writes()
             self.registry.name_parameters()  # while the models are alive
@@ -299,6 +327,7 @@ class Observer(Noticing):
         self.remember(had)
         cleared = [parameter.number for parameter in had if not parameter.grad_id]
         if cleared:
+            self.calm = 0
             self.hear(events.Zero(*self.now(), None, self.same(cleared), "hand", None, True))
 
     # Loss scaling ------------------------------------------------------------------------------------------
@@ -319,6 +348,7 @@ class Observer(Noticing):
     @guarded
     def unscale_begin(self, scaler: Any, optimizer: Any) -> None:
         self.flush()
+        self.samples.clear()
         self.notice(self.records_of(optimizer).parameters)
 
     @guarded
@@ -363,6 +393,7 @@ class Observer(Noticing):
 
     @guarded
     def optimizer_made(self, optimizer: Any) -> None:
+        self.lose_trust()
         place = user_place()
         known = id(optimizer) in self.registry.optimizer_numbers.by_id
         record = self.records_of(optimizer, place)
@@ -376,7 +407,11 @@ class Observer(Noticing):
         optimizer = getattr(scheduler, "optimizer", None)
         number = None if optimizer is None else self.registry.optimizer(optimizer).number
         event = events.SchedulerStep(
-            *self.now(), user_place(), self.registry.schedulers.of(scheduler), type(scheduler).__name__, number
+            *self.now(),
+            user_place(),
+            self.registry.schedulers.of(scheduler),
+            type(scheduler).__name__,
+            number,
         )
         self.hear(event)
 

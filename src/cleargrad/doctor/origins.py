@@ -32,7 +32,10 @@ def first_not_finite(root: Any) -> str | None:
         for start, (saved, leaves_domain) in DOMAINS.items():
             if name.startswith(start) and is_wrong(node, saved, leaves_domain):
                 return described(name, node, "")
-        if any(is_wrong(node, saved, lambda x: ~x.isfinite()) for saved in ("self", "mat1", "input", "other", "mat2")):
+        if any(
+            is_wrong(node, saved, lambda x: ~x.isfinite())
+            for saved in ("self", "mat1", "input", "other", "mat2")
+        ):
             return described(name, node, "the input of ")
     return None
 

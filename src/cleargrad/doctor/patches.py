@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from cleargrad.doctor.places import is_in_library
+
 ABSENT = object()
 
 
@@ -19,9 +21,7 @@ class Patches:
     def __init__(self) -> None:
         self.undo: list[Callable[[], None]] = []
 
-    def method(
-        self, owner: Any, name: str, make: Callable[[Any], Any], absent_is_fine: bool = False
-    ) -> None:
+    def method(self, owner: Any, name: str, make: Callable[[Any], Any], absent_is_fine: bool = False) -> None:
         """Replaces an attribute of a class by what `make` makes of it."""
         original = vars(owner).get(name, ABSENT)
         inherited = None if absent_is_fine and original is ABSENT else getattr(owner, name)
@@ -53,10 +53,16 @@ class Patches:
 
 
 def replace_everywhere(old: Callable, new: Callable) -> None:
+    """Libraries have a function under its own name; the user's modules are looked through for any name."""
+    own = old.__name__
     for module in list(sys.modules.values()):
         if not isinstance(module, ModuleType):
             continue
         space = vars(module)
-        for name, value in list(space.items()):
-            if value is old:
-                space[name] = new
+        if space.get(own) is old:
+            space[own] = new
+        file = space.get("__file__")
+        if file is None or not is_in_library(file):
+            for name, value in list(space.items()):
+                if value is old:
+                    space[name] = new

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from functools import cache
 from types import CodeType
 from typing import NamedTuple
 
@@ -45,6 +46,11 @@ def belongs_to_library(code: CodeType) -> bool:
     file = code.co_filename
     if file.startswith("<"):
         return not file.startswith(TYPED_IN)
+    return is_in_library(file)
+
+
+@cache
+def is_in_library(file: str) -> bool:
     return file.startswith(LIBRARIES) or any(part in file for part in INSTALLED)
 
 

@@ -57,7 +57,7 @@ class Parameter:
 class Optimizer:
     """What is known of one optimizer."""
 
-    __slots__ = ("kind", "known", "number", "parameters", "place", "ref", "skips", "steps")
+    __slots__ = ("found", "kind", "known", "number", "parameters", "place", "ref", "skips", "steps")
 
     def __init__(self, number: int, optimizer: Any, place: Place | None) -> None:
         self.number = number
@@ -65,7 +65,14 @@ class Optimizer:
         self.kind = type(optimizer).__name__
         self.place = place  # where it was made
         self.parameters: list[Parameter] = []
-        self.known: list[tuple] = []  # per group, when `parameters` was written: its length, its last parameter
+        self.known: list[
+            tuple
+        ] = []  # per group, when `parameters` was written: its length, its last parameter
+        self.found: tuple[tuple[int, ...], ...] = (
+            (),
+            (),
+            (),
+        )  # with, without a gradient, frozen: at the last look
         self.steps = 0
         self.skips = 0
 
@@ -112,6 +119,7 @@ class Registry:
         self.parameters: list[Parameter] = []
         self.optimizers: list[Optimizer] = []
         self.module_kinds: list[str] = []
+        self.explained: set[int] = set()  # parameters of which a rule has said why they get no gradient
 
     # Numbers -----------------------------------------------------------------------------------------------
 

@@ -9,10 +9,12 @@ Read next: rules/__init__.py.
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Iterable
+from html import escape
 from typing import Any, Self
 
 from cleargrad.doctor.events import End, Event, Statistics, Step
@@ -20,6 +22,7 @@ from cleargrad.doctor.familiarity import Familiarity
 from cleargrad.doctor.findings import Finding, Findings, GradientError
 from cleargrad.doctor.ledger import Ledger
 from cleargrad.doctor.registry import Registry
+from cleargrad.doctor.reports import FORMS, write
 from cleargrad.doctor.rules import Case, Rule, load
 from cleargrad.doctor.story import Story
 
@@ -107,7 +110,7 @@ class Session:
         self.attach()
 
     def detach(self, failed: bool = False, error: BaseException | None = None) -> None:
-        """Ends the watch; rules that need the whole story have their say. `error` is how the program ended, if so."""
+        """Ends the watch; rules that need the whole story have their say. `error` is how the program ended."""
         if not self.is_attached:
             return
         self.is_attached = False
@@ -162,6 +165,21 @@ class Session:
         self.restore()
 
     # Answers -----------------------------------------------------------------------------------------------
+
+    def save(self, path: str) -> None:
+        """Writes the report to a file, in the form that its ending says: .html, .json, .sarif, or else text."""
+        ending = os.path.splitext(path)[1].lower().removeprefix(".")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(write(self, ending if ending in FORMS else "text"))
+
+    def __str__(self) -> str:
+        return write(self, "text")
+
+    def _repr_html_(self) -> str:
+        """The page in a notebook, in a frame of its own so that neither changes the other's looks."""
+        page = escape(write(self, "html"))
+        looks = "width: 100%; height: 40rem; border: 0"
+        return f'<iframe srcdoc="{page}" title="Gradient report" style="{looks}"></iframe>'
 
     def report(self) -> dict[str, Any]:
         """Everything that was found, as plain data: the contents of the JSON report."""

@@ -1,4 +1,4 @@
-"""What is kept of a run for its report: the first steps, the steps around findings, the last ones, and sizes over time.
+"""What is kept of a run for its report: the first steps, those around findings, the last ones, and sizes.
 
 The ledger remembers the most recent events only; here those of the moments that a reader wants to see are put aside
 before they are forgotten. Bounded, however long the run. Read next: reports/timeline.py.
@@ -85,6 +85,7 @@ class Story:
                 break
             events.append(event)
         events.reverse()
+        del events[: rest_of_a_step(events)]
         return Window(events, self.held_since_before(events[0].number if events else 0))
 
     def held_since_before(self, number: int) -> dict[int, list[Backward]]:
@@ -102,3 +103,13 @@ class Story:
         self.waiting.clear()
         last = self.recent(self.ledger.steps - LAST_STEPS + 1)
         return [*([] if self.first is None else [self.first]), *self.around, last]
+
+
+def rest_of_a_step(events: list[Event]) -> int:
+    """How many events at the beginning belong to a step whose backward passes are not among them."""
+    for position, event in enumerate(events):
+        if type(event) is Backward:
+            return 0
+        if type(event) is Step:
+            return position + 1
+    return 0

@@ -42,6 +42,7 @@ FILES = (
     "scans",
     "sorting",
     "matmul",
+    "linear",
     "einsum",
     "contractions",
     "linear_algebra",

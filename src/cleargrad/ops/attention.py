@@ -142,7 +142,9 @@ def scores_fit(q: np.ndarray, k: np.ndarray, v: np.ndarray, *others: Any, **_: A
     return kept_whole(q, k, v) or q.size // max(q.shape[-1], 1) * k.shape[-2] <= SCORES
 
 
-def scores_of_gradient_fit(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, *_: Any, **__: Any) -> bool:
+def scores_of_gradient_fit(
+    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, *_: Any, **__: Any
+) -> bool:
     return scores_fit(q, k, v)
 
 

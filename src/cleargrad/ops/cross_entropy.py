@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.backend.cpu import class_loss
 from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY, int64, uint8
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
@@ -90,7 +91,7 @@ def read_target(x: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[n
     classes = classes.astype(np.int64, copy=False)
     if not classes.size:
         return None, classes
-    low, high = classes.min(), classes.max()
+    low, high = np.minimum.reduce(classes, axis=None), np.maximum.reduce(classes, axis=None)
     if low >= 0 and high < count and not low <= ignore_index <= high:
         return None, classes
     ignored = classes == ignore_index
@@ -119,7 +120,7 @@ def shares(
 ) -> np.ndarray:
     """What each sample's loss is multiplied by: its class's weight, for a mean divided by all of them."""
     if weight is None and ignored is None:  # then all shares are equal, and one number is enough
-        share = np.ones((), kind)
+        share = kind.type(1)
         return share / kind.type(classes.size) if reduction == "mean" else share
     share = np.ones(classes.shape, kind) if weight is None else weight.astype(kind)[classes]
     share = without(ignored, share)
@@ -196,6 +197,11 @@ def like_samples(grad: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def run_cross_entropy(
     x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, *, reduction: str, ignore_index: int
 ) -> np.ndarray:
+    if reduction != "none" and class_loss.plain(x, target, weight, ignore_index):
+        values = class_loss.losses(x, target)
+        if values is not None:
+            total = np.add.reduce(values)
+            return np.asarray(total / x.dtype.type(len(x)) if reduction == "mean" else total, x.dtype)
     ignored, classes = read_target(x, target, ignore_index)
     logits, dim = wide(x), class_dim(x.ndim)
     peak = np.maximum.reduce(logits, axis=dim, keepdims=True, initial=-np.inf)
@@ -216,6 +222,9 @@ def run_cross_entropy_adjoint(
     ignore_index: int,
 ) -> np.ndarray:
     """(softmax(x) − one_hot(target)) · grad, each sample with its share."""
+    if grad.dtype is x.dtype and class_loss.plain(x, target, weight, ignore_index):
+        scale = grad / x.dtype.type(len(x)) if reduction == "mean" else grad
+        return class_loss.gradient(x, target, scale)
     ignored, classes = read_target(x, target, ignore_index)
     logits, dim = wide(x), class_dim(x.ndim)
     share = shares(weight, ignored, classes, logits.dtype, reduction)

@@ -16,7 +16,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.cross_entropy import cross_entropy
 from cleargrad.ops.declare import composite
-from cleargrad.ops.matmul import linear
+from cleargrad.ops.linear import linear
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 

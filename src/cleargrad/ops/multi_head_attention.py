@@ -19,7 +19,7 @@ from cleargrad.ops.creation import zeros
 from cleargrad.ops.declare import composite
 from cleargrad.ops.dropout import dropout
 from cleargrad.ops.joining import cat
-from cleargrad.ops.matmul import linear
+from cleargrad.ops.linear import linear
 from cleargrad.ops.samples import Fails, Sample, real, truth
 
 NAME = "multi_head_attention_forward"

@@ -299,7 +299,9 @@ def fresh(out: Tensor, spec: Spec, operands: tuple) -> Tensor:
     if out.dtype is not spec.dtype:
         return out.to(spec.dtype)
     shared = any(isinstance(x, Tensor) and np.may_share_memory(out._data, x._data) for x in operands)
-    if shared or any(out is x for x in operands) or not out._data.flags.c_contiguous:
+    if not out._data.flags.c_contiguous:
+        return out.contiguous()
+    if shared or any(out is x for x in operands):
         return out.clone()
     return out
 

@@ -17,7 +17,7 @@ from cleargrad.errors import error
 from cleargrad.ops.declare import composite
 from cleargrad.ops.dropout import dropout_
 from cleargrad.ops.joining import cat, stack
-from cleargrad.ops.matmul import linear
+from cleargrad.ops.linear import linear
 from cleargrad.ops.recurrent import Sizes, gru_layer, lstm_layer, rnn_layer, rnn_parts
 from cleargrad.ops.samples import Fails, Sample, real
 from cleargrad.ops.views import check_tensor

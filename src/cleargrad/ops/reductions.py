@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of
+from cleargrad.backend.cpu.sums import add_rows, kept_ones, ones
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.dtype import dtype as Dtype
@@ -62,11 +63,6 @@ def in_float32(x: np.ndarray) -> np.ndarray:
 
 # Sums ------------------------------------------------------------------------------------------------------
 
-BLOCK = (
-    128  # rows that one product adds up; sums of blocks are added again, so errors grow with the logarithm
-)
-ALONE = 9_000  # elements that NumPy's library goes over without waking threads of its own
-
 
 def add_up(x: np.ndarray, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
     """np.add.reduce, but by products with ones where NumPy would add row after row.
@@ -83,35 +79,6 @@ def add_up(x: np.ndarray, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
         return np.add.reduce(x, axis=axis, keepdims=keepdims)
     result = add_rows(x.reshape(math.prod(shape[: axis[0]]), -1, columns))
     return result.reshape(reduced(shape, axis, keepdims))
-
-
-def add_rows(x: np.ndarray) -> np.ndarray:
-    """The sums over the middle axis of three."""
-    count = x.shape[1]
-    block = min(BLOCK, max(8, ALONE // x.shape[2]))
-    while count > block:
-        whole = count - count % block
-        blocks = x[:, :whole].reshape(len(x), -1, block, x.shape[2])
-        sums = np.matmul(ones(block, x.dtype), blocks)
-        if whole < count:
-            rest = np.matmul(ones(count - whole, x.dtype), x[:, whole:])
-            sums = np.concatenate([sums, rest[:, None]], axis=1)
-        x, count = sums, sums.shape[1]
-    if len(x) == 1:
-        return ones(count, x.dtype).dot(x[0])
-    return np.matmul(ones(count, x.dtype), x)
-
-
-_ones: dict[np.dtype, dict[int, np.ndarray]] = {F32: {}, F64: {}}
-
-
-def ones(count: int, kind: np.dtype) -> np.ndarray:
-    """A vector of ones to multiply with; never written to."""
-    kept = _ones[kind]
-    vector = kept.get(count)
-    if vector is None:
-        vector = kept[count] = np.ones(count, kind)
-    return vector
 
 
 def sum_samples() -> Iterator[Sample]:
@@ -171,7 +138,7 @@ def sum(
     if size > 1024 or not (kind is F32 or kind is F64):
         return total(input, **_all_dims[data.ndim])
     # A dot product with ones is the quickest sum NumPy has for a small array.
-    vector = _ones[kind].get(size)
+    vector = kept_ones[kind].get(size)
     value = np.asarray(data.ravel().dot(ones(size, kind) if vector is None else vector))
     tensor = new(Tensor)
     tensor._data = value

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from cleargrad.backend.cpu.sums import ALONE, ones
 from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY
 from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.shape import Spec, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, composite, face, fused
+from cleargrad.ops.declare import F32, F64, composite, face, fused
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
 
@@ -26,6 +27,8 @@ SHORT_ROW = 4096  # longer rows are summed pairwise, which is more exact
 def sum_along(x: np.ndarray, dim: int) -> np.ndarray:
     """The sum along a dimension, kept; for rows of memory einsum's loop beats reduce several times."""
     if dim == x.ndim - 1 and x.flags.c_contiguous and x.shape[dim] <= SHORT_ROW:
+        if x.size <= ALONE and (x.dtype is F32 or x.dtype is F64):
+            return x.dot(ones(x.shape[dim], x.dtype))[..., None]
         return np.einsum("...i->...", x)[..., None]
     return np.add.reduce(x, axis=dim, keepdims=True)
 

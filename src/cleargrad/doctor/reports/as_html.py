@@ -1,7 +1,7 @@
 """The report as one HTML page that needs nothing else: findings, buckets over the steps, sizes over time.
 
-All figures on the page come from the data that as_json.py writes, which the page carries along. The files under page/
-are its frame, its looks and its keys. Read next: reports/buckets_figure.py.
+All figures on the page come from the data that as_json.py writes, which the page carries along. The files under
+page/ are its frame, its looks and its keys. Read next: reports/buckets_figure.py.
 """
 
 from __future__ import annotations
@@ -39,27 +39,33 @@ def common_sections(session: Any) -> list[tuple[str, str, str]]:
     named = [name for finding in session.findings for name in finding.parameters]
     timeline = make_timeline(session, named)
     return [
-        ("buckets", "What was in the gradients", BUCKETS + buckets_figure.section(timeline, session.registry.name)),
+        (
+            "buckets",
+            "What was in the gradients",
+            BUCKETS + buckets_figure.section(timeline, session.registry.name),
+        ),
         ("sizes", "Sizes over time", SIZES + sizes_figure.section(data["sizes"])),
         ("parameters", "Parameters", parameters(data["parameters"])),
     ]
 
 
 BUCKETS = (
-    "<p>The gradient of a parameter is a bucket: <code>backward()</code> adds to it, <code>zero_grad()</code> empties "
-    "it, <code>step()</code> uses what is in it. Each column is a moment; the blocks are what the bucket held after it, "
-    "numbered by backward pass. Of a long run, the first steps, those around findings and the last ones are shown.</p>"
+    "<p>The gradient of a parameter is a bucket: <code>backward()</code> adds to it, <code>zero_grad()</code> "
+    "empties it, <code>step()</code> uses what is in it. Each column is a moment; the blocks are what the bucket "
+    "held after it, numbered by backward pass. Of a long run, the first steps, those around findings and the last "
+    "ones are shown.</p>"
 )
 SIZES = (
-    "<p>Norms by layer, on a logarithmic scale: of the gradient that a step used, and of what the step then changed in "
-    "the weights. A red line is a value that is not finite.</p>"
+    "<p>Norms by layer, on a logarithmic scale: of the gradient that a step used, and of what the step then "
+    "changed in the weights. A red line is a value that is not finite.</p>"
 )
 
 
 def page(title: str, header: str, sections: list[tuple[str, str, str]], data: dict[str, Any]) -> str:
     links = "".join(f'<li><a href="#{key}">{escape(name)}</a></li>' for key, name, _ in sections)
     main = "\n".join(
-        f'<section id="{key}" aria-labelledby="{key}-title">\n<h2 id="{key}-title">{escape(name)}</h2>\n{html}\n</section>'
+        f'<section id="{key}" aria-labelledby="{key}-title">\n'
+        f'<h2 id="{key}-title">{escape(name)}</h2>\n{html}\n</section>'
         for key, name, html in sections
     )
     folder = files("cleargrad.doctor.reports") / "page"
@@ -87,7 +93,9 @@ def findings(session: Any) -> str:
 
 def article(finding: Finding) -> str:
     """One finding: what, where, the lines around, why, and what to do."""
-    seen = f"<li>seen {finding.count} times, last in step {finding.last_step}</li>" if finding.count > 1 else ""
+    seen = (
+        f"<li>seen {finding.count} times, last in step {finding.last_step}</li>" if finding.count > 1 else ""
+    )
     evidence = "".join(f"<li>{escape(text)}</li>" for text in finding.evidence) + seen
     place = where(finding)
     return (
@@ -129,7 +137,9 @@ def comparisons(gradients: Sequence[dict[str, Any]]) -> str:
 def comparison(known: dict[str, Any], limit: int = 8) -> str:
     """A gradient as it should have been and as it was, side by side."""
     pairs = list(zip(known["expected"], known["actual"], strict=True))[:limit]
-    largest = max((abs(value) for pair in pairs for value in pair if abs(value) < float("inf")), default=0.0) or 1.0
+    largest = (
+        max((abs(value) for pair in pairs for value in pair if abs(value) < float("inf")), default=0.0) or 1.0
+    )
     rows = "".join(
         f'<tr><th scope="row">[{position}]</th><td class="number" data-label="expected">{expected:.4g}</td>'
         f'<td class="number" data-label="actual">{actual:.4g}</td><td>{bars(expected, actual, largest)}</td></tr>'
@@ -137,8 +147,9 @@ def comparison(known: dict[str, Any], limit: int = 8) -> str:
     )
     name = escape(known["parameter"])
     return (
-        f'<div class="scroll"><table class="compared"><caption>Gradient of <code>{name}</code>, first elements: correct '
-        'against actual</caption><thead><tr><th scope="col">element</th><th scope="col" class="number">expected</th>'
+        f'<div class="scroll"><table class="compared"><caption>Gradient of <code>{name}</code>, first elements: '
+        'correct against actual</caption><thead><tr><th scope="col">element</th>'
+        '<th scope="col" class="number">expected</th>'
         '<th scope="col" class="number">actual</th><th scope="col"><span class="soft">green: expected, red: actual'
         f"</span></th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
@@ -168,7 +179,8 @@ def parameters(rows: list[dict[str, Any]]) -> str:
     )
     return (
         f'<details><summary>{counted(len(rows), "parameter")}</summary><table class="stack"><thead><tr>'
-        '<th scope="col">name</th><th scope="col">shape</th><th scope="col" class="number">backward passes that added</th>'
+        '<th scope="col">name</th><th scope="col">shape</th>'
+        '<th scope="col" class="number">backward passes that added</th>'
         '<th scope="col" class="number">steps that used it</th></tr></thead>'
         f"<tbody>{body}</tbody></table></details>"
     )

@@ -1,4 +1,4 @@
-"""The report as JSON: everything that was found, and what the page draws. docs/doctor-json.md says what each field is.
+"""The report as JSON: everything that was found, and what the page draws. docs/doctor-json.md explains the fields.
 
 Read next: reports/timeline.py.
 """

@@ -1,6 +1,7 @@
 """A healthy run as a lesson: the graph of the first step, then every call that touched a gradient, in plain words.
 
-Notes come in (lesson.py); `write` makes the page, `in_words` the same for a terminal. Read next: reports/as_html.py.
+Notes come in (lesson.py); `write` makes the page, `in_words` the same for a terminal.
+Read next: reports/as_html.py.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def in_words(session: Lesson, width: int = 80) -> str:
         parts.append(f"Graph: {summary(session.graph)}")
     for note in session.notes:
         parts.append(f"{heading(note)}: {' '.join(sentences(note, session))}")
-    return "\n\n".join(textwrap.fill(part, width, break_long_words=False, break_on_hyphens=False) for part in parts)
+    return "\n\n".join(
+        textwrap.fill(part, width, break_long_words=False, break_on_hyphens=False) for part in parts
+    )
 
 
 # Sections --------------------------------------------------------------------------------------------------
@@ -80,7 +83,9 @@ def calls_section(session: Lesson) -> str:
 def said(note: Note, session: Lesson) -> str:
     place = note.event.place
     text = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(note, session))
-    return f'<div class="said"><h3>{escape(heading(note))}</h3>{source(place)}{text}{table(note, session)}</div>'
+    return (
+        f'<div class="said"><h3>{escape(heading(note))}</h3>{source(place)}{text}{table(note, session)}</div>'
+    )
 
 
 def source(place: Place | None) -> str:
@@ -117,14 +122,26 @@ def sentences(note: Note, session: Lesson) -> list[str]:
     if isinstance(event, Clip):
         limit = f"{'norm' if event.how == 'norm' else 'value'} {event.limit:g}"
         changed = gradients_of(note.before) != gradients_of(note.after)
-        did = "They were larger, so all were made smaller" if changed else "They were small enough and stayed as they were"
-        return [f"Gradients of {counted(len(event.with_gradient), 'parameter')} may have at most {limit}. {did}."]
+        did = (
+            "They were larger, so all were made smaller"
+            if changed
+            else "They were small enough and stayed as they were"
+        )
+        return [
+            f"Gradients of {counted(len(event.with_gradient), 'parameter')} may have at most {limit}. {did}."
+        ]
     if isinstance(event, Unscale):
-        return ["The loss had been multiplied so that small gradients survive in half precision; this divides them again."]
+        return [
+            "The loss had been multiplied, so that small gradients survive in half precision; this divides again."
+        ]
     if isinstance(event, GradWrite):
-        return [f"Gradients of {counted(len(event.parameters), 'parameter')} were {event.how} by the program itself."]
+        return [
+            f"Gradients of {counted(len(event.parameters), 'parameter')} were {event.how} by the program itself."
+        ]
     if isinstance(event, Skip):
-        return ["A gradient was infinite or NaN, so the scaler left the step out and will use a smaller scale."]
+        return [
+            "A gradient was infinite or NaN, so the scaler left the step out and will use a smaller scale."
+        ]
     return [f"{event.kind} set the learning rate to {listed([f'{rate:g}' for rate in note.rates])}."]
 
 
@@ -137,18 +154,21 @@ def cleared(event: Zero, note: Note) -> list[str]:
         return [
             f".grad of {counted(had - note.after.gradients, 'parameter')} became None. The memory, "
             f"{size_in_words(freed)}, was given back; the next backward() makes new gradients.",
-            "A parameter that gets no gradient next time is skipped by the optimizer, because None means: nothing to do.",
+            "A parameter that gets no gradient next time is skipped by the optimizer: None means nothing to do.",
         ]
     return [
         f"set_to_none=False: .grad of {counted(had, 'parameter')} was filled with zeros and keeps its memory, "
         f"{size_in_words(note.after.memory)}; the next backward() adds to the zeros.",
-        "A parameter that gets no gradient next time still has zeros, so the optimizer moves it by momentum or weight decay.",
+        "A parameter that gets no gradient next time still has zeros, so momentum or weight decay go on moving it.",
     ]
 
 
 def walked(event: BackwardEnd, note: Note) -> list[str]:
     new = note.after.gradients - note.before.gradients
-    told = [f"The walk from the loss to the leaves has ended; {counted(note.after.gradients, 'parameter')} now have a gradient."]
+    told = [
+        "The walk from the loss to the leaves has ended; "
+        f"{counted(note.after.gradients, 'parameter')} now have a gradient."
+    ]
     if new:
         told.append(
             f"{new} of them had none: .grad was None and is now a new tensor, together "
@@ -175,8 +195,8 @@ def stepped(event: Step, note: Note, session: Lesson) -> list[str]:
     elif note.state:
         names = listed(sorted(note.state), 4)
         told.append(
-            f"The change is not the gradient times the learning rate: {kind} also uses what it remembers of earlier "
-            f"steps ({names}; {size_in_words(sum(note.state.values()))})."
+            f"The change is not the gradient times the learning rate: {kind} also uses what it remembers of "
+            f"earlier steps ({names}; {size_in_words(sum(note.state.values()))})."
         )
     if event.without_gradient:
         told.append(f"{counted(len(event.without_gradient), 'parameter')} had no gradient and stayed.")
@@ -188,7 +208,9 @@ def is_plain(note: Note, rate: float) -> bool:
     checks = []
     for before, after in zip(note.before.values, note.after.values, strict=True):
         for old, new, gradient in zip(before.weight, after.weight, before.gradient or (), strict=False):
-            checks.append(math.isclose(new - old, -rate * gradient, rel_tol=1e-2, abs_tol=1e-6 * max(1.0, abs(old))))
+            checks.append(
+                math.isclose(new - old, -rate * gradient, rel_tol=1e-2, abs_tol=1e-6 * max(1.0, abs(old)))
+            )
     return bool(checks) and all(checks)
 
 
@@ -213,7 +235,12 @@ def table(note: Note, session: Lesson) -> str:
         return ""
     what = "Weights" if of_weights else "Gradients"
     last = "change" if of_weights or isinstance(note.event, (BackwardEnd, Clip)) else ""
-    head = [("element", ""), *([("gradient", "number")] if of_weights else []), ("before", "number"), ("after", "number")]
+    head = [
+        ("element", ""),
+        *([("gradient", "number")] if of_weights else []),
+        ("before", "number"),
+        ("after", "number"),
+    ]
     head += [(last, "number")] if last else []
     cells = "".join(f'<th scope="col" class="{kind}">{text}</th>' for text, kind in head)
     body = "".join(row if last else row.partition("<!--change-->")[0] + "</tr>" for row in rows)
@@ -230,7 +257,11 @@ def value_rows(name: str, old: Any, new: Any, gradient: Any) -> list[str]:
         one = None if old is None else old[position]
         other = None if new is None else new[position]
         change = (other or 0.0) - (one or 0.0)
-        cells = [*([gradient[position] if gradient is not None else None] if gradient is not None else []), one, other]
+        cells = [
+            *([gradient[position] if gradient is not None else None] if gradient is not None else []),
+            one,
+            other,
+        ]
         text = "".join(f'<td class="number">{figures(cell)}</td>' for cell in cells)
         rows.append(
             f'<tr><th scope="row"><code>{escape(name)}[{position}]</code></th>{text}<!--change-->'

@@ -46,7 +46,7 @@ def own_version() -> str:
 
 
 def rule_rows() -> list[dict[str, Any]]:
-    """What each rule looks for. Several functions may stand under one rule; the first one's sentence speaks for it."""
+    """What each rule looks for. Several functions may stand under one rule; the first one speaks for it."""
     load()
     rows: dict[str, dict[str, Any]] = {}
     for rule in RULES.values():

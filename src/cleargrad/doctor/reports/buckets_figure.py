@@ -1,7 +1,7 @@
 """Draws gradient buckets over the steps: one figure per lane of the timeline, as SVG inside HTML.
 
-A contribution has the colour and the number of its backward pass; it is hatched once a step has used it, and has a red
-edge when a step used it again. What happened is a mark below. Read next: reports/sizes_figure.py.
+A contribution has the colour and the number of its backward pass; it is hatched once a step has used it, and has a
+red edge when a step used it again. What happened is a mark below. Read next: reports/sizes_figure.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ WORDS = {
     "skip": "step left out",
 }
 SYMBOLS = """<svg width="0" height="0" style="position:absolute" aria-hidden="true" focusable="false"><defs>
-<pattern id="used" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M3 0V6"/></pattern>
+<pattern id="used" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+<path d="M3 0V6"/></pattern>
 <symbol id="mark-backward" viewBox="-8 -8 16 16"><path d="M-5 0H5M0 -5V5"/></symbol>
 <symbol id="mark-zero" viewBox="-8 -8 16 16"><circle r="5"/></symbol>
 <symbol id="mark-clip" viewBox="-8 -8 16 16"><path d="M-6 -4H6M-6 4H6M0 -4V4"/></symbol>
@@ -45,7 +46,9 @@ def section(timeline: Timeline, names: Any) -> str:
     parts = [legend(timeline)]
     parts += [figure(lane, timeline.columns, order, names) for lane in timeline.lanes]
     if timeline.left_out:
-        parts.append(f"<p>{counted(timeline.left_out, 'further parameter')} with other histories are not drawn.</p>")
+        parts.append(
+            f"<p>{counted(timeline.left_out, 'further parameter')} with other histories are not drawn.</p>"
+        )
     return "\n".join(parts)
 
 
@@ -76,7 +79,8 @@ def swatch(extra: str) -> str:
 
 def symbol(kind: str, x: float, y: float, extra: str = "") -> str:
     solid = " solid" if kind in ("step", "write") else ""
-    return f'<use href="#mark-{kind}" x="{x - 8:g}" y="{y - 8:g}" width="16" height="16" class="mark{solid}{extra}"/>'
+    place = f'x="{x - 8:g}" y="{y - 8:g}" width="16" height="16"'
+    return f'<use href="#mark-{kind}" {place} class="mark{solid}{extra}"/>'
 
 
 def symbol_alone(kind: str) -> str:
@@ -116,7 +120,9 @@ class Drawing:
 
     def svg(self, title: str) -> str:
         pairs = zip(self.columns, self.lane.cells, strict=True)
-        moments = "".join(self.moment(position, column, cell) for position, (column, cell) in enumerate(pairs))
+        moments = "".join(
+            self.moment(position, column, cell) for position, (column, cell) in enumerate(pairs)
+        )
         return (
             f'<svg width="{WIDTH * len(self.columns) + 16}" height="{self.height}" role="group" '
             f'aria-label="Gradient bucket of {title} over the steps; arrow keys walk through it">'
@@ -131,14 +137,18 @@ class Drawing:
             if is_last or columns[position].step != columns[begin].step or columns[position].after_gap:
                 parts.append(self.band(begin, position))
                 if not is_last and columns[position].after_gap:
-                    parts.append(f'<path class="gap" d="M{8 + WIDTH * position} 2V{self.height - 2}" fill="none"/>')
+                    parts.append(
+                        f'<path class="gap" d="M{8 + WIDTH * position} 2V{self.height - 2}" fill="none"/>'
+                    )
                 begin = position
         floor = f'<path class="base" d="M8 {self.floor}H{8 + WIDTH * len(columns)}" fill="none"/>'
         return "".join(parts) + floor
 
     def band(self, begin: int, end: int) -> str:
         x, width, step = 8 + WIDTH * begin, WIDTH * (end - begin), self.columns[begin].step
-        back = f'<rect class="band" x="{x}" y="0" width="{width}" height="{self.height}"/>' if step % 2 else ""
+        back = (
+            f'<rect class="band" x="{x}" y="0" width="{width}" height="{self.height}"/>' if step % 2 else ""
+        )
         label = f"step {step}" if width > 50 else str(step)
         return f'{back}<text x="{x + width / 2:g}" y="15" text-anchor="middle">{label}</text>'
 
@@ -146,12 +156,15 @@ class Drawing:
         x = 8 + WIDTH * position
         shapes = self.stack(x + (WIDTH - PART) / 2, cell)
         if cell.concerned:
-            shapes += symbol(column.kind, x + WIDTH / 2, self.floor + MARKS / 2, " wrong" if cell.reused else "")
+            shapes += symbol(
+                column.kind, x + WIDTH / 2, self.floor + MARKS / 2, " wrong" if cell.reused else ""
+            )
         quiet = "" if cell.concerned else " quiet"
         return (
-            f'<g class="moment{quiet}" tabindex="{0 if position == 0 else -1}" role="img" data-step="{column.step}" '
-            f'data-left="{x}"><title>{escape(describe(column, cell))}</title><rect class="hit" x="{x + 1}" '
-            f'y="{TOP}" width="{WIDTH - 2}" height="{self.height - TOP - 2}" rx="3"/>{shapes}</g>'
+            f'<g class="moment{quiet}" tabindex="{0 if position == 0 else -1}" role="img" '
+            f'data-step="{column.step}" data-left="{x}"><title>{escape(describe(column, cell))}</title>'
+            f'<rect class="hit" x="{x + 1}" y="{TOP}" width="{WIDTH - 2}" '
+            f'height="{self.height - TOP - 2}" rx="3"/>{shapes}</g>'
         )
 
     def stack(self, x: float, cell: Cell) -> str:
@@ -180,6 +193,8 @@ def describe(column: Column, cell: Cell) -> str:
     what = column.what if cell.concerned else f"something else happened ({column.what})"
     total = len(cell.live) + cell.older
     holds = "the bucket is empty" if not total else f"the bucket holds {counted(total, 'contribution')}"
-    used = f", {cell.used} of them used by a step" if cell.used and column.kind not in ("step", "skip") else ""
+    used = (
+        f", {cell.used} of them used by a step" if cell.used and column.kind not in ("step", "skip") else ""
+    )
     wrong = f"; {cell.reused} of them had been used before" if cell.reused else ""
     return f"Step {column.step}{where}: {what}; {holds}{used}{wrong}."

@@ -46,7 +46,8 @@ def figure(graph: Graph) -> str:
         '<figure class="graph" data-timeline="graph"><div class="box">'
         f'<svg width="{width:.0f}" height="{height}" viewBox="{left:.1f} 0 {width:.1f} {height}" role="group" '
         'aria-label="The graph of the first step; arrow keys walk through it">'
-        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        'orient="auto">'
         f'<path class="arrow" d="M0 0L8 4L0 8Z"/></marker></defs>{arrows}{boxes}</svg></div>'
         '<p class="readout" aria-live="polite">Arrow keys, a tap or the pointer read a box out here.</p>'
         f"<details><summary>The same in words</summary><ol>{words}</ol></details></figure>"
@@ -73,7 +74,9 @@ def kept(box: Box) -> str:
         return "Nothing is kept for backward."
     names = listed([f"{saved.name} {shape(saved.shape)}" for saved in box.saved], 4)
     own = sum(saved.size for saved in box.saved if not saved.is_parameter)
-    return f"Kept for backward: {names}" + (f"; {size_in_words(own)}." if own else "; parameters, which exist anyway.")
+    return f"Kept for backward: {names}" + (
+        f"; {size_in_words(own)}." if own else "; parameters, which exist anyway."
+    )
 
 
 def shape(sizes: Sequence[int]) -> str:
@@ -187,7 +190,9 @@ def arrow(above: Spot, below: Spot) -> str:
     y2 = top(below.layer) + (0 if below.box is not None else HEIGHT / 2)
     bend = (y2 - y1) * 0.5
     head = ' marker-end="url(#arrow)"' if below.box is not None else ""
-    curve = f"M{above.x:.1f} {y1}C{above.x:.1f} {y1 + bend:.1f} {below.x:.1f} {y2 - bend:.1f} {below.x:.1f} {y2}"
+    curve = (
+        f"M{above.x:.1f} {y1}C{above.x:.1f} {y1 + bend:.1f} {below.x:.1f} {y2 - bend:.1f} {below.x:.1f} {y2}"
+    )
     return f'<path class="edge" d="{curve}"{head}/>'
 
 
@@ -206,7 +211,9 @@ def box_at(spot: Spot, boxes: Sequence[Box], left: float, is_first: bool) -> str
 def summary(graph: Graph) -> str:
     """What the drawing shows, in two sentences."""
     leaves = graph.leaves
-    gathered = " They are gathered by module here." if any(box.kind == "module" for box in graph.boxes) else ""
+    gathered = (
+        " They are gathered by module here." if any(box.kind == "module" for box in graph.boxes) else ""
+    )
     missing = f" The first {graph.left_out} boxes are left out." if graph.left_out else ""
     shown = f", {leaves} of them {'a leaf' if leaves == 1 else 'leaves'}" if leaves else ""
     return (

@@ -21,7 +21,8 @@ def section(rows: list[dict[str, Any]]) -> str:
         '<p class="readout" id="sizes-readout" aria-live="polite">Arrow keys in a row, or the pointer, '
         "read a step out here.</p>"
         '<table class="sizes stack"><thead><tr><th scope="col">layer</th><th scope="col">gradient norm</th>'
-        '<th scope="col" class="number">last</th><th scope="col">update norm</th><th scope="col" class="number">last</th>'
+        '<th scope="col" class="number">last</th><th scope="col">update norm</th>'
+        '<th scope="col" class="number">last</th>'
         '<th scope="col" class="number">update / weight</th></tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
@@ -30,7 +31,8 @@ def section(rows: list[dict[str, Any]]) -> str:
 def row_of(position: int, row: dict[str, Any]) -> str:
     ratio = quotient(row["update"][-1], row["weight"][-1])
     return (
-        f'<tr tabindex="0" data-row="{position}" aria-label="{escape(row["layer"])}: arrow keys walk through the steps">'
+        f'<tr tabindex="0" data-row="{position}" '
+        f'aria-label="{escape(row["layer"])}: arrow keys walk through the steps">'
         f'<th scope="row">{escape(row["layer"])}</th>'
         f'<td class="chart">{curve(row, "gradient")}</td>'
         f'<td class="number" data-label="gradient norm, last:">{figures(row["gradient"][-1])}</td>'
@@ -57,7 +59,10 @@ def curve(row: dict[str, Any], name: str) -> str:
             y = HEIGHT - 2 if level is None else 4 + (HEIGHT - 8) * (high - level) / (high - low)
             points.append(f"{x:.1f},{y:.1f}")
     if len(points) == 1:
-        points = [f"{WIDTH * 0.4:.1f},{points[0].partition(',')[2]}", f"{WIDTH * 0.6:.1f},{points[0].partition(',')[2]}"]
+        points = [
+            f"{WIDTH * 0.4:.1f},{points[0].partition(',')[2]}",
+            f"{WIDTH * 0.6:.1f},{points[0].partition(',')[2]}",
+        ]
     label = (
         f"{name} norm of {row['layer']}: {figures(values[0])} in step {row['steps'][0]}, "
         f"{figures(values[-1])} in step {row['steps'][-1]}"

@@ -1,7 +1,7 @@
 """The gradient buckets over the steps: events come in, columns of moments and lanes of parameters go out.
 
-A column is something that happened to gradients; a lane is a set of parameters to which the same happened, with what
-was in their buckets after each column. Plain data, drawn by reports/buckets_figure.py and written out by as_json.py.
+A column is something that happened to gradients; a lane is a set of parameters to which the same happened, with
+what was in their buckets after each column. Drawn by reports/buckets_figure.py, written out by as_json.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KINDS: dict[type[Event], str] = {
 
 @dataclass(slots=True)
 class Column:
-    """One moment. `after_gap` says that steps between this column and the one before are not shown."""
+    """One moment. `after_gap` says that events before it are missing, so that buckets begin anew."""
 
     kind: str
     number: int
@@ -113,7 +113,7 @@ def columns_of(windows: list[Window], session: Any) -> list[Column]:
         kind = KINDS.get(type(events[number]))
         if kind is not None:
             column = column_of(events[number], kind, session)
-            column.after_gap = gap and bool(columns)
+            column.after_gap = gap
             columns.append(column)
             gap = False
     return columns
@@ -146,7 +146,11 @@ def sentence(event: Any, kind: str, session: Any) -> str:
     if kind == "zero":
         left = "set to None" if event.to_none else "filled with zeros"
         by = {"optimizer": "optimizer.zero_grad()", "module": "model.zero_grad()"}.get(event.by)
-        return f"{by} emptied the bucket: .grad was {left}" if by else f"the program emptied the bucket: .grad was {left}"
+        return (
+            f"{by} emptied the bucket: .grad was {left}"
+            if by
+            else f"the program emptied the bucket: .grad was {left}"
+        )
     if kind == "write":
         return f"the program {'assigned' if event.how == 'assigned' else 'changed'} .grad itself"
     if kind == "clip":
@@ -170,15 +174,23 @@ def merge_passes(columns: list[Column]) -> list[Column]:
     for column in columns:
         if column.kind == "backward" and counts[column.step] > MOST_PASSES:
             position = seen[column.step] = seen.get(column.step, 0) + 1
-            last = merged[-1] if merged else None
             in_middle = MOST_PASSES // 2 < position <= counts[column.step] - MOST_PASSES // 2
-            same = last is not None and last.kind == "backward" and last.step == column.step
-            if in_middle and same and last.parameters == column.parameters and last.place == column.place:
+            last = merged[-1] if merged else column
+            if in_middle and last is not column and is_same(last, column):
                 last.passes += column.passes
                 last.what = f"{counted(len(last.passes), 'backward call')} added contributions"
                 continue
         merged.append(column)
     return merged
+
+
+def is_same(one: Column, other: Column) -> bool:
+    return (one.kind, one.step, one.place, one.parameters) == (
+        other.kind,
+        other.step,
+        other.place,
+        other.parameters,
+    )
 
 
 # Lanes -----------------------------------------------------------------------------------------------------
@@ -197,8 +209,8 @@ def group(columns: list[Column]) -> list[Lane]:
 
 
 def starts(windows: list[Window]) -> list[tuple[int, dict[int, list[Backward]]]]:
-    """What was in buckets before windows that begin with something in them, by the number of their first event."""
-    return [(window.events[0].number, window.earlier) for window in windows if window.events and window.earlier]
+    """What was in buckets before each window, with the number of its first event."""
+    return [(window.events[0].number, window.earlier) for window in windows if window.events]
 
 
 def fill(lane: Lane, columns: list[Column], earlier: list[tuple[int, dict[int, list[Backward]]]]) -> None:
@@ -207,8 +219,8 @@ def fill(lane: Lane, columns: list[Column], earlier: list[tuple[int, dict[int, l
     live: list[int] = []
     used = 0
     for column in columns:
-        if column.after_gap or not lane.cells:
-            live, used = state_at(column.number, parameter, earlier, live if not column.after_gap else [])
+        if column.after_gap:
+            live, used = state_at(column.number, parameter, earlier)
         concerned = parameter in column.parameters
         reused = 0
         if concerned and column.kind == "backward":
@@ -222,12 +234,12 @@ def fill(lane: Lane, columns: list[Column], earlier: list[tuple[int, dict[int, l
 
 
 def state_at(
-    number: int, parameter: int, earlier: list[tuple[int, dict[int, list[Backward]]]], live: list[int]
+    number: int, parameter: int, earlier: list[tuple[int, dict[int, list[Backward]]]]
 ) -> tuple[list[int], int]:
     """A bucket at the beginning of a window; what is in it from before was used if steps lie in between."""
     before = [(start, held) for start, held in earlier if start <= number]
     if not before:
-        return live, 0
+        return [], 0
     _, held = max(before, key=lambda pair: pair[0])
     found = [backward.number for backward in held.get(parameter, ()) if backward.number < number]
     return found, len(found)

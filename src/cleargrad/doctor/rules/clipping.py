@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cleargrad.doctor.events import Clip, GradWrite, Step, Unscale
+from cleargrad.doctor.events import Clip, GradWrite, Scale, Step, Unscale
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.rules import Case, rule
 from cleargrad.doctor.rules.drop import kind_of
@@ -40,7 +40,7 @@ def clip_after_step(event: Clip | Step, case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("clip-misplaced", "error", on=(Clip, Unscale, GradWrite), needs=Clip, every_time=True)
+@rule("clip-misplaced", "error", on=(Clip, Unscale, GradWrite), needs=Scale, every_time=True)
 def clip_before_unscale(event: Clip | Unscale | GradWrite, case: Case) -> Iterator[Finding]:
     """Gradients are still multiplied by the loss scale when they are clipped."""
     unscaled: dict[int, int] = case.memory  # parameter: number of the event that gave it its true size

@@ -69,7 +69,10 @@ def gradients_cleared_in_every_micro_batch(event: Step, case: Case) -> Iterator[
         event,
         f"step {event.step} used the last of {count + 1} backward calls; the others were cleared at {zero.place}",
         fix=f"call {zero.place} once per step, not once per micro-batch",
-        evidence=[f"the same in each of the last {needed} steps", f"cleared before every backward at {zero.place}"],
+        evidence=[
+            f"the same in each of the last {needed} steps",
+            f"cleared before every backward at {zero.place}",
+        ],
         place=zero.place,
         parameters=use.dropped,
     )
@@ -136,6 +139,8 @@ def nothing_to_step(case: Case, event: Step) -> Finding:
         event,
         f"step {event.step} found no gradient in any of its {counted(len(parameters), 'parameter')}",
         fix="call backward() on a loss of these parameters before step(), outside no_grad()",
-        evidence=[f"no backward call has filled {listed(case.names(parameters), 4)} since they were last cleared"],
+        evidence=[
+            f"no backward call has filled {listed(case.names(parameters), 4)} since they were last cleared"
+        ],
         parameters=parameters,
     )

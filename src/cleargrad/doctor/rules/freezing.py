@@ -21,7 +21,7 @@ from cleargrad.doctor.sentences import listed
 FLAG = "requires_grad"
 
 
-@rule("freeze-ineffective", "error", on=(Freeze, Step))
+@rule("freeze-ineffective", "error", on=(Freeze, Step), needs=Freeze, every_time=True)
 def flag_on_a_module(event: Freeze | Step, case: Case) -> Iterator[Finding]:
     """`module.requires_grad = False` is an attribute like any other; the parameters train on."""
     waiting: list[Freeze] = case.memory.setdefault("waiting", [])
@@ -86,7 +86,7 @@ def line_that_sets(name: str, place: Place | None) -> Place | None:
     return place
 
 
-@rule("freeze-ineffective", "warning", on=(Freeze, Step, Statistics))
+@rule("freeze-ineffective", "warning", on=(Freeze, Step, Statistics), needs=Freeze, every_time=True)
 def frozen_too_late(event: Freeze | Step | Statistics, case: Case) -> Iterator[Finding]:
     """A parameter that requires no gradient was moved all the same: by a gradient from before, or by momentum."""
     memory = case.memory

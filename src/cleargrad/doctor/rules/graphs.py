@@ -16,7 +16,7 @@ from cleargrad.doctor.rules import Case, rule
 from cleargrad.doctor.rules.holders import find_holder
 from cleargrad.doctor.sentences import counted, listed
 
-PATIENCE = 2  # steps without a gradient
+PATIENCE = 3  # steps without a gradient; by then it is known whether the program writes the parameters itself
 KEPT = 5  # steps after each of which one more graph is alive
 IN_WORDS = {
     "detach": ".detach()",
@@ -100,6 +100,7 @@ def cut_off(event: Step, case: Case, run: Pass, broken: list[int]) -> Iterator[F
         if cut is not None:
             groups.setdefault(cut, []).append(number)
     for cut, numbers in groups.items():
+        case.registry.explained.update(numbers)
         yield case.finding(
             event,
             f"no gradient reaches {listed(case.names(numbers), 4)}: {IN_WORDS[cut.how]} at {cut.place} takes the "

@@ -215,6 +215,8 @@ def never_reached(event: End, case: Case) -> Iterator[Finding]:
         record, excused = records[number], case.memory.get("excused", {}).get(number, ())
         if count < PATIENCE or record.received or record.written or excused is True:
             continue
+        if number in case.registry.explained:
+            continue
         usual = max(records[other].received for other in step.with_gradient)
         if any(0 < records[other].received < usual for other in excused):
             continue  # which of them runs depends on the batch

@@ -17,7 +17,7 @@ from cleargrad.doctor.sentences import listed
 REMEMBERED = 64  # backward passes
 
 
-@rule("eval-mode-training", "warning", on=(ModeChange, Forward, Backward, Step))
+@rule("eval-mode-training", "warning", on=(ModeChange, Forward, Backward, Step), every_time=True)
 def eval_mode_training(event: Any, case: Case) -> Iterator[Finding]:
     """A step trained layers whose BatchNorm or Dropout was in eval mode."""
     memory = case.memory

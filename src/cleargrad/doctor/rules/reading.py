@@ -9,7 +9,7 @@ import linecache
 import re
 from collections.abc import Iterator
 
-from cleargrad.doctor.events import End, Zero
+from cleargrad.doctor.events import End
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.places import Place
 from cleargrad.doctor.rules import Case, rule
@@ -18,21 +18,18 @@ from cleargrad.doctor.sentences import listed
 LINES_BEFORE = 3  # in which the gradient may have been read
 
 
-@rule("none-gradient", "error", on=(Zero, End))
-def none_gradient(event: Zero | End, case: Case) -> Iterator[Finding]:
+@rule("none-gradient", "error", on=End)
+def none_gradient(event: End, case: Case) -> Iterator[Finding]:
     """The program ended with an error about None where it reads `.grad`."""
-    if isinstance(event, Zero):
-        if event.to_none:
-            case.memory["last"] = event
-        return
     if event.error is None or "None" not in event.error or not reads_gradient(event.place):
         return
     empty = [record for record in case.registry.parameters if has_none(record.ref())]
     if not empty:
         return
     numbers = [record.number for record in empty]
-    zero: Zero | None = case.memory.get("last")
-    if zero is None or not set(numbers) & set(zero.parameters):
+    zeros = [case.ledger.bucket(number).cleared_by for number in numbers]
+    zero = max((each for each in zeros if each is not None), key=lambda each: each.number, default=None)
+    if zero is None:
         received = any(record.received for record in empty)
         why = "they are frozen or the loss does not depend on them" if received else "no backward pass has filled it yet"
         clearing, fix = why, "call backward() before reading .grad, or test for None"

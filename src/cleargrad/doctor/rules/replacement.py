@@ -47,6 +47,7 @@ def stale_parameters(event: Step, case: Case) -> Iterator[Finding]:
         if reason is not None:
             groups.setdefault(reason, []).append(number)
     for (place, how), numbers in groups.items():
+        case.registry.explained.update(numbers)
         yield holds_stale(event, case, place, how, numbers)
 
 

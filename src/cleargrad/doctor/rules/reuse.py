@@ -46,7 +46,9 @@ def gradient_reused(event: Step, case: Case) -> Iterator[Finding]:
 
 def missing_clear(event: Step, fresh: list[Backward]) -> str:
     if not fresh:
-        return f"call backward() before every step: {event.place} stepped again on gradients that were used up"
+        return (
+            f"call backward() before every step: {event.place} stepped again on gradients that were used up"
+        )
     first = min(fresh, key=lambda backward: backward.number)
     return f"optimizer.zero_grad() is missing before {first.place}"
 

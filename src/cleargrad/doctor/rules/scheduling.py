@@ -66,7 +66,7 @@ def stepped_early(event: SchedulerStep | End, case: Case, first: SchedulerStep) 
     )
 
 
-@rule("scheduler-misplaced", "warning", on=(SchedulerStep, Accumulate, Step, Skip))
+@rule("scheduler-misplaced", "warning", on=(SchedulerStep, Accumulate, Step, Skip), needs=SchedulerStep, every_time=True)
 def once_per_micro_batch(event: SchedulerStep | Accumulate | Step | Skip, case: Case) -> Iterator[Finding]:
     """Between two steps of the optimizer the scheduler stepped several times, with backward passes in between."""
     memory = case.memory

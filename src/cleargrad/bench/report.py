@@ -1,0 +1,116 @@
+"""What was measured, as text for a terminal of 80 columns, and as a page with a chart.
+
+Read next: cli/bench.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cleargrad.bench.results import AGREE
+from cleargrad.bench.variants import VARIANTS
+from cleargrad.bench.workloads import WORKLOADS
+from cleargrad.charts import Bar, Bars
+
+COLOURS = {"torch": 3, "jax": 2, "tinygrad": 4, "cleargrad": 1, "numpy": 0}
+METHOD = (
+    "Every variant runs in a process of its own; the processes take turns, so that all see the same noise. A ratio is the "
+    "median time of a step over that of the best variant of the library that is compared with; the spread is that of the "
+    "ratio from round to round, from the first to the third quartile. All variants train the same model on the same "
+    "numbers, and their losses are compared. First calls are the first three steps, compilation included."
+)
+
+
+def workload_text(workload: str, found: dict[str, Any]) -> str:
+    """One line per variant."""
+    heads = f"{'ms/step':>9}{'ratio':>8}{'spread':>15}{'first, s':>10}{'peak MB':>9}"
+    lines = [f"{WORKLOADS[workload].title}", f"  {'':22}{heads}"]
+    for name, row in found["variants"].items():
+        if "failure" in row:
+            lines.append(f"  {name:22}  failed: {row['failure']}")
+            continue
+        spread = "{:.3f}..{:.3f}".format(*row["spread"]) if "spread" in row else ""
+        lines.append(
+            f"  {name:22}{row['ms']:9.4g}{number(row.get('ratio'), 8)}{spread:>15}"
+            f"{row['first calls, s']:10.2f}{row['peak, MB']:9.0f}"
+        )
+        if row.get("loss differs by", 0) > AGREE:
+            lines.append(f"  {'':22}  LOSSES DIFFER by {row['loss differs by']:.2g} of their size")
+        lines += [f"  {'':22}  {text}" for text in row.get("warnings", ())]
+    return "\n".join(lines)
+
+
+def summary_text(rows: dict[str, Any], mean: float | None, with_bars: bool = False) -> str:
+    """The table that counts: cleargrad's time over the best rival's, and with the goals that were set beforehand."""
+    goals = f"{'bar':>7}{'goal':>7}{'':9}" if with_bars else ""
+    lines = [f"{'':8}{'compiled':>9}{goals}{'eager':>8}{'cold, s':>9}{'warm, s':>9}  over"]
+    for workload, row in rows.items():
+        goals = f"{row['bar']:7.2f}{row['goal']:7.2f}  {verdict(row):7}" if with_bars else ""
+        lines.append(
+            f"{workload:8}{number(row['compiled'], 9)}{goals}{number(row['eager'], 8)}"
+            f"{number(row['first calls cold, s'], 9)}{number(row['first calls warm, s'], 9)}  {row['best'] or '-'}"
+        )
+    lines.append(f"{'mean':8}{'':9}{' ' * 23 if with_bars else ''}{number(mean, 8)}  (geometric)")
+    for label in ("another batch size, s", "peak / least of PyTorch's", "time / bandwidth floor"):
+        known = [f"{workload} {row[label]:.3f}" for workload, row in rows.items() if row.get(label) is not None]
+        if known:
+            lines.append(f"{label}: {', '.join(known)}")
+    return "\n".join(lines)
+
+
+def verdict(row: dict[str, Any]) -> str:
+    ratio = row["compiled"]
+    if ratio is None:
+        return ""
+    return "goal" if ratio <= row["goal"] else "reached" if ratio <= row["bar"] else "above"
+
+
+def number(value: float | None, width: int = 0) -> str:
+    return f"{'-' if value is None else format(value, '.3f'):>{width}}"
+
+
+# The page --------------------------------------------------------------------------------------------------
+
+
+def chart_of(found: dict[str, Any]) -> Bars:
+    """Ratios with their spread, by workload."""
+    groups = {}
+    for workload, result in found.items():
+        bars = [
+            Bar(name, row["ratio"], *row["spread"], COLOURS[VARIANTS[name].library])
+            for name, row in result["variants"].items()
+            if "ratio" in row
+        ]
+        if bars:
+            groups[f"{workload}: {WORKLOADS[workload].title}"] = bars
+    return Bars("Time of a training step over the best rival's (less is better)", groups)
+
+
+def page_of(facts: dict[str, Any], found: dict[str, Any], remarks: list[str]) -> str:
+    """The chart, all figures, and how they came about."""
+    from cleargrad.charts.as_page import figure, page, paragraph, table
+
+    rows = [
+        [
+            workload,
+            name,
+            f"{row['ms']:.4g}",
+            number(row.get("ratio")),
+            "{:.3f} to {:.3f}".format(*row["spread"]) if "spread" in row else "-",
+            f"{row['first calls, s']:.2f}",
+            f"{row['peak, MB']:.0f}",
+        ]
+        for workload, result in found.items()
+        for name, row in result["variants"].items()
+        if "failure" not in row
+    ]
+    heads = ["workload", "variant", "ms/step", "ratio", "spread", "first calls, s", "peak, MB"]
+    circumstances = [[name, str(value)] for name, value in facts.items()]
+    chart = chart_of(found)
+    sections = [
+        (chart.title, figure(chart, "The dashed line is the best rival; thin lines are the spread.")),
+        ("Figures", table(heads, rows)),
+        ("Method", paragraph(METHOD) + "".join(map(paragraph, remarks))),
+        ("Circumstances", table(["fact", ""], circumstances)),
+    ]
+    return page("What a training step costs", f"{facts['machine']}, {facts['threads']} threads.", sections)

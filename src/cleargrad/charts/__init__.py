@@ -1,0 +1,71 @@
+"""Charts of training runs and benchmarks: in a terminal, as an HTML page, and as PNG where matplotlib is installed.
+
+A chart is plain data, `Curves` or `Bars`; each file beside this one draws it in one form. Read next: charts/in_terminal.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart. `colour` is a number: the same one is the same colour in every form."""
+
+    name: str
+    xs: list[float]
+    ys: list[float]
+    colour: int
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves over one axis."""
+
+    title: str
+    x_name: str
+    curves: list[Curve]
+    is_logarithmic: bool = False
+    unit: str = ""  # behind the numbers of the y axis
+    key: str = "curves"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A value with its spread."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    colour: int
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Groups of bars on one logarithmic axis, on which `mark` is where both sides are equal."""
+
+    title: str
+    groups: dict[str, list[Bar]] = field(default_factory=dict)
+    mark: float = 1.0
+    key: str = "bars"
+
+
+def readable(value: float) -> str:
+    """A number as people write it on an axis."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def nice_ticks(low: float, high: float, is_logarithmic: bool) -> list[float]:
+    """A few round numbers within a range."""
+    import math
+
+    if is_logarithmic:
+        first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+        tens = [10.0**power for power in range(first, last + 1)]
+        return tens if len(tens) > 1 else sorted({low, *tens, high})
+    step = 10 ** math.floor(math.log10((high - low) or 1))
+    while (high - low) / step < 3:
+        step /= 2
+    start = math.ceil(low / step - 1e-9)
+    return [step * number for number in range(start, math.floor(high / step + 1e-9) + 1)]

@@ -1,0 +1,152 @@
+"""`cleargrad bench`: what training steps cost here, against whatever rivals are installed.
+
+benchmarks/train_step.py is the same with the published file as its aim. Read next: bench/runner.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from cleargrad.bench.machine import circumstances, usable_cores
+from cleargrad.cli import terminal
+from cleargrad.cli.terminal import FAILURE, WRONG_USAGE, CommandError
+
+DESCRIPTION = """\
+Measures training steps, compiled and eager, against PyTorch, JAX and tinygrad where they are
+installed. Variants take turns, so that all see the same noise; losses must agree. Writes the
+figures as JSON and a page with a chart. All workloads take some minutes."""
+
+EPILOG = """\
+workloads: {workloads}
+variants:  {variants}
+
+examples:
+  cleargrad bench --quick --workloads mlp        a first look, in half a minute
+  cleargrad bench                                the published table
+
+Read on: benchmarks/results/ has the published figures."""
+
+
+def add_to(commands) -> None:
+    """Declares the command and its options."""
+    # The names are needed here, and the modules that define them are not: they import NumPy and little else.
+    from cleargrad.bench.variants import VARIANTS
+    from cleargrad.bench.workloads import WORKLOADS
+
+    parser = commands.add_parser(
+        "bench",
+        help="measure training steps against PyTorch and others",
+        description=DESCRIPTION,
+        epilog=EPILOG.format(workloads=", ".join(WORKLOADS), variants=", ".join(VARIANTS).replace(", cleargrad,", ",\n           cleargrad,")),
+    )
+    parser.add_argument("--quick", action="store_true", help="few and short turns, without torch.compile")
+    parser.add_argument("--workloads", metavar="A,B", help="some of them, by comma (default: all)")
+    parser.add_argument("--variants", metavar="A,B", help="some of them, by comma (default: all)")
+    parser.add_argument("--rounds", metavar="N", type=int, help="turns of each variant (default: 15, quick: 3)")
+    parser.add_argument("--turn", metavar="S", type=float, help="seconds of a turn, about (default: 0.06)")
+    parser.add_argument("--threads", metavar="N", type=int, default=usable_cores(), help="(default: all cores)")
+    parser.add_argument("--no-torch-compile", dest="torch_compile", action="store_false", help="it takes minutes")
+    parser.add_argument("--folder", metavar="DIR", default="cleargrad-bench", help="(default: cleargrad-bench)")
+    parser.add_argument("--json", metavar="FILE", help="write the figures here, and no page")
+    parser.add_argument("--published", metavar="FILE", help=argparse.SUPPRESS)
+    parser.set_defaults(command=bench)
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Measures, prints as it goes, writes, and fails where losses differ."""
+    from cleargrad.bench import report, results
+    from cleargrad.bench.runner import Plan
+    from cleargrad.bench.variants import VARIANTS, left_out
+    from cleargrad.bench.workloads import WORKLOADS
+
+    workloads, variants = chosen("workloads", options, WORKLOADS), chosen("variants", options, VARIANTS)
+    torch_compile = options.torch_compile and not options.quick
+    rounds, turn = options.rounds or (3 if options.quick else 15), options.turn or (0.01 if options.quick else 0.06)
+    plan = Plan(variants, rounds, turn, options.threads, torch_compile)
+    is_whole = torch_compile and len(workloads) == len(WORKLOADS) and len(variants) == len(VARIANTS)
+    remarks = left_out(workloads) if options.variants is None else []
+    begin = time.perf_counter()
+    found = measure_all(workloads, plan)
+    rows = results.summary(found)
+    mean = results.geometric_mean([row["eager"] for row in rows.values()])
+    print("cleargrad over the best rival, as a share of its time\n")
+    print(report.summary_text(rows, mean, with_bars=options.published is not None))
+    took = round(time.perf_counter() - begin, 1)
+    print("\n".join([f"\n{took} seconds, {plan.threads} threads, {plan.rounds} rounds", *remarks]))
+
+    facts = {
+        **circumstances(" ".join(["cleargrad bench" if options.published is None else "python", *shown_words()])),
+        **{"threads": plan.threads, "rounds": plan.rounds, "seconds": took},
+    }
+    whole = {**facts, "summary": rows, "eager_mean": mean, "workloads": found}
+    write(options, is_whole, facts, whole, remarks)
+    differ = results.differing(found)
+    if differ:
+        rule = "the losses of cleargrad are not those of the reference"
+        raise CommandError("cleargrad bench", rule, where="; ".join(differ), status=FAILURE)
+    return 0
+
+
+def chosen(kind: str, options: argparse.Namespace, known: dict[str, Any]) -> list[str]:
+    """The names given by comma, or all."""
+    text = getattr(options, kind)
+    names = list(known) if text is None else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            rule = f"{name!r} is none of the {kind}"
+            raise CommandError("cleargrad bench", rule, known=", ".join(known), status=WRONG_USAGE)
+    return names
+
+
+def shown_words() -> list[str]:
+    """The command line, for the report; the first word of it is the program."""
+    return sys.argv if sys.argv[0].endswith("train_step.py") else sys.argv[2:]
+
+
+def measure_all(workloads: list[str], plan: Any) -> dict[str, Any]:
+    from cleargrad.bench import report, results
+    from cleargrad.bench.runner import measure, turns_of
+
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for workload in workloads:
+            with terminal.progress("cleargrad bench", turns_of(workload, plan)) as advance:
+                heard: list[str] = []
+
+                def tell(words: str, advance: terminal.Advance = advance, heard: list[str] = heard) -> None:
+                    heard.append(words)
+                    advance(len(heard), words)
+
+                advance(0, f"{workload}: starting")
+                found[workload] = results.results(measure(workload, plan, folder, tell))
+            print(report.workload_text(workload, found[workload]) + "\n", flush=True)
+    return found
+
+
+def write(
+    options: argparse.Namespace, is_whole: bool, facts: dict[str, Any], whole: dict[str, Any], remarks: list[str]
+) -> None:
+    """The figures alone where a file is named for them; else a folder with figures, page and picture."""
+    from cleargrad.bench import report
+    from cleargrad.charts import as_png
+
+    text = json.dumps(whole, indent=2) + "\n"
+    if options.json is not None or options.published is not None:
+        path = options.json or (options.published if is_whole else None)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return
+    folder = Path(options.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(text, encoding="utf-8")
+    (folder / "results.html").write_text(report.page_of(facts, whole["workloads"], remarks), encoding="utf-8")
+    names = ["results.json", "results.html"]
+    if as_png.save(folder / "results.png", [report.chart_of(whole["workloads"])]):
+        names.append("results.png")
+    print(f"Written to {folder}/: {', '.join(names)}")

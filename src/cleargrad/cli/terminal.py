@@ -1,0 +1,144 @@
+"""How commands speak: errors in one layout, progress on a terminal, plain text everywhere else.
+
+A command raises `CommandError` and never prints an error itself; `cli/__init__.py` prints it and ends the process with its
+status. Anything that may take longer than a second runs inside `progress`, which shows nothing unless people watch.
+Read next: cli/run.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from cleargrad.errors import laid_out
+
+FAILURE, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+
+# What each step of a command reports: how far it has got, and a few words.
+Advance = Callable[[float, str], None]
+
+
+class CommandError(Exception):
+    """What a command cannot do: one sentence, the facts, and the fix."""
+
+    def __init__(
+        self, command: str, rule: str, *, fix: str = "", status: int = FAILURE, **facts: object
+    ) -> None:
+        rows = {name: str(fact) for name, fact in facts.items()}
+        super().__init__(laid_out(command, rule, {**rows, "fix": fix} if fix else rows))
+        self.status = status
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """argparse's help at a readable width; the commands are listed without the word that stands for them."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=18, width=min(shutil.get_terminal_size((80, 24)).columns, 96))
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if isinstance(action, argparse._SubParsersAction):
+            return "".join(map(self._format_action, action._get_subactions()))
+        return super()._format_action(action)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse's parser: wrong usage is told in our layout, and a typing error is answered with the nearest word."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": HelpFormatter, "allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        facts = {}
+        named = re.match(r"argument ([^:]+): (.*)", message, re.S)
+        rule = named[2] if named else message.removesuffix(", ...")  # a program's own arguments may be none
+        chosen = re.match(r"invalid choice: '?([^' ]*)'?", rule)
+        if named and chosen:
+            action = next(each for each in self._actions if each.choices and chosen[1] not in each.choices)
+            rule = f"{named[1]} cannot be {chosen[1]!r}"
+            facts["known"] = ", ".join(map(str, action.choices or ()))
+        elif named:
+            rule = f"{named[1]}: {rule}"
+        nearest = nearest_word(message, self.known_words())
+        fix = f"did you mean {nearest}? " if nearest else ""
+        raise CommandError(self.prog, rule, **facts, fix=f"{fix}see {self.prog} --help", status=WRONG_USAGE)
+
+    def known_words(self) -> list[str]:
+        words = [word for action in self._actions for word in action.option_strings]
+        return words + [str(choice) for action in self._actions for choice in action.choices or ()]
+
+
+def nearest_word(message: str, known: Iterable[str]) -> str:
+    """The known word that a message's unknown one resembles; nothing where there is none."""
+    unknown = re.search(r"(?:invalid choice: '?|unrecognized arguments: )([\w-]+)", message)
+    found = difflib.get_close_matches(unknown[1], list(known), 1) if unknown else []
+    return found[0] if found else ""
+
+
+# What people see ---------------------------------------------------------------------------------------------
+
+
+def is_watched() -> bool:
+    """Whether both streams are terminals: a bar would spoil what a pager or a log shows."""
+    return sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def wants_colour() -> bool:
+    from cleargrad.doctor.reports import as_text
+
+    return as_text.wants_colour(sys.stdout)
+
+
+def in_notebook() -> bool:
+    """Whether rich would show its bars in a notebook."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
+def paint(text: str, style: str) -> str:
+    """The text in a style, such as "bold" or "red", where there is colour."""
+    codes = {"bold": 1, "faint": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "cyan": 36}
+    return f"\x1b[{codes[style]}m{text}\x1b[0m" if wants_colour() else text
+
+
+def facts(rows: dict[str, str], indent: str = "  ") -> str:
+    """Names and values, one pair per line."""
+    width = max(map(len, rows), default=0)
+    return "\n".join(f"{indent}{name:<{width}}  {text}" for name, text in rows.items())
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows)]
+    lines = []
+    for row in (heads, *rows):
+        cells = [f"{text:{'<' if place == 0 else '>'}{widths[place]}}" for place, text in enumerate(row)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join([paint(lines[0], "bold"), *lines[1:]])
+
+
+@contextlib.contextmanager
+def progress(title: str, total: float) -> Iterator[Advance]:
+    """Gives a function to call as `advance(done, words)`; it draws a bar where somebody watches."""
+    if not is_watched() and not in_notebook():
+        yield lambda done, words: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn(title),
+        BarColumn(14),
+        TextColumn("{task.percentage:3.0f}%"),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=not in_notebook(), highlight=False), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, words: bar.update(task, completed=done, description=words)

@@ -1,0 +1,95 @@
+"""Graphs that contradict themselves are found out, and those that passes give are not among them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import cleargrad as cg
+from cleargrad.compile.passes import PASSES
+from cleargrad.compile.program import Program
+from cleargrad.compile.verify import GraphError, is_on, verify, verify_entries
+from cleargrad.core.shape import Spec
+from cleargrad.ops.record import Graph, Recorder, Value
+
+outside = cg.ones(3)
+
+
+def recorded() -> Graph:
+    with Recorder() as recorder:
+        x = recorder.input(cg.zeros(2, 3))
+        y = (x * outside).exp().sum(dim=0)
+        outside.mul_(y)
+        return recorder.finish([y, y.clone()])
+
+
+def test_good_graphs() -> None:
+    assert is_on()
+    graph = recorded()
+    verify(graph, "recording")
+    for name, change in PASSES:
+        graph = change(graph)
+        verify(graph, name)
+
+
+def backwards(graph: Graph) -> Graph:
+    return replace(graph, calls=graph.calls[::-1])
+
+
+def made_twice(graph: Graph) -> Graph:
+    return replace(graph, calls=[graph.calls[0], *graph.calls])
+
+
+def other_shape(graph: Graph) -> Graph:
+    first = graph.calls[0]
+    (result,) = first.results
+    wrong = Value(result.index, Spec((4, 4), result.spec.dtype))
+    return replace(graph, calls=[replace(first, results=(wrong,)), *graph.calls[1:]])
+
+
+def other_dtype(graph: Graph) -> Graph:
+    value = graph.outputs[0]
+    return replace(graph, outputs=[Value(value.index, Spec(value.spec.shape, cg.float64))])
+
+
+def unknown_output(graph: Graph) -> Graph:
+    return replace(graph, outputs=[Value(graph.size - 1, graph.outputs[0].spec)], calls=graph.calls[:1])
+
+
+def wrong_write(graph: Graph) -> Graph:
+    return replace(graph, writes=[(cg.ones(5), graph.writes[0][1])])
+
+
+def written_twice(graph: Graph) -> Graph:
+    return replace(graph, writes=graph.writes * 2)
+
+
+def wrong_input(graph: Graph) -> Graph:
+    return replace(graph, input_arrays=[graph.input_arrays[0].T])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (backwards, "used before it is made"),
+        (made_twice, "made twice"),
+        (other_shape, "by the op's rule"),
+        (other_dtype, "is used as"),
+        (unknown_output, "used before it is made"),
+        (wrong_write, "its memory"),
+        (written_twice, "written twice"),
+        (wrong_input, "its memory"),
+    ],
+)
+def test_bad_graphs(spoil: Any, says: str) -> None:
+    with pytest.raises(GraphError, match=says):
+        verify(spoil(recorded()), "a test")
+
+
+def test_memory_that_nothing_was_stored_in() -> None:
+    program = Program(recorded())
+    verify_entries(program.entries, program.plan.outputs, "a test")
+    with pytest.raises(GraphError, match="never written"):
+        verify_entries([], program.plan.outputs, "a test")
