@@ -165,6 +165,15 @@ def test_scores_of_any_size() -> None:
     assert np.isfinite(out).all()
 
 
+@pytest.mark.parametrize("kind", ("float32", "float64"))
+def test_the_widest_heads_fit_into_a_threads_memory(kind: str) -> None:
+    q, k, v, g = (
+        numbers(2, rows, 1024, kind=kind, seed=seed) / 4 for seed, rows in enumerate((40, 300, 300, 40))
+    )
+    compare({"q": q, "k": k, "v": v, "g": g, "mask": None}, False, 1)
+    compare({"q": q[:, ::2], "k": k[:, ::2], "v": v[:, ::2], "g": g[:, ::2], "mask": None}, False, 1)
+
+
 def test_memory_does_not_grow_with_the_square_of_the_length() -> None:
     def work(length: int) -> int:
         steps = (length * 64, 64, 1)

@@ -1,4 +1,4 @@
-"""Products of large arrays by the compiler's tiles: what NumPy would give, for all layouts that eager calls meet."""
+"""Products of large arrays by the compiler's tiles: what NumPy would give, for all layouts of eager calls."""
 
 from __future__ import annotations
 

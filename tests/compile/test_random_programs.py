@@ -43,7 +43,7 @@ from tests.test_fuzz import (
 )
 
 BATCH, BATCHES = 100, 20
-NATIVE = 5  # every fifth program is compiled to machine code, the others run their graph with NumPy
+NATIVE = 2  # every second program is compiled to machine code, the others run their graph with NumPy
 CALLS = 4
 compiled: list[bool] = []  # for every program, whether its last calls were those of a compiled one
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -1,11 +1,13 @@
 """The workloads that are written for JAX, as its users would: one jitted function of parameters, state and batch.
 
-Parameters and batches are those of bench/workloads.py, through NumPy; optimizers are written out, because JAX has none.
-Imports here are relative: a worker opens this folder without importing cleargrad. Read next: bench/tinygrad_tasks.py.
+Parameters and batches are those of bench/workloads.py, through NumPy; optimizers are written out, because JAX
+has none. Imports here are relative: a worker opens this folder without importing cleargrad. Read next:
+bench/runner.py.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,15 +40,15 @@ def fresh_state(parameters: Parameters) -> Any:
 
 
 def loss_of(parameters: Parameters, x: Any, y: Any) -> Any:
-    """Cross entropy of a network whose parameters are weight, bias, weight, bias, with rectifiers between layers."""
+    """Cross entropy of linear layers with rectifiers between them; a weight and a bias for each."""
     for place in range(0, len(parameters), 2):
         x = (jax.nn.relu(x) if place else x) @ parameters[place].T + parameters[place + 1]
     return -jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], axis=1).mean()
 
 
 def classifier(sizes: list[int], batch: int, update: Callable) -> Task:
-    shapes = [shape for n, m in zip(sizes, sizes[1:]) for shape in ((m, n), (m,))]
-    # A single layer's parameters are called weight and bias, those of several 0.weight and 0.bias: biases are 0.
+    shapes: list[tuple[int, ...]] = [shape for n, m in itertools.pairwise(sizes) for shape in ((m, n), (m,))]
+
     held = {"parameters": [jnp.asarray(values) for values in random_weights(shapes)]}
     held["state"] = fresh_state(held["parameters"])
 
@@ -85,7 +87,9 @@ def adam() -> Task:
     run = jax.jit(adam_update, donate_argnums=(0, 2))
 
     def step() -> None:
-        held["parameters"], held["state"] = jax.block_until_ready(run(held["parameters"], grads, held["state"]))
+        held["parameters"], held["state"] = jax.block_until_ready(
+            run(held["parameters"], grads, held["state"])
+        )
 
     return Task(step, lambda size, number: (), 0, lambda _: float(held["parameters"][-1].mean()))
 

@@ -1,7 +1,7 @@
 """What benchmarks measure with, and what a report says of the machine.
 
-Nothing of cleargrad is imported here: benchmarks/side_by_side.py loads this file by itself, because the peak memory of a
-process counts what its parent held when it was started. Read next: bench/workloads.py.
+Nothing of cleargrad is imported here: benchmarks/side_by_side.py loads this file by itself, because the peak
+memory of a process counts what its parent held when it was started. Read next: bench/workloads.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -45,6 +45,8 @@ def usable_cores() -> int:
 
 def installed(package: str) -> str | None:
     """The version of an installed package, which is not imported."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -60,7 +62,7 @@ def commit() -> str:
     return found.stdout.strip()
 
 
-def circumstances(command: str) -> dict[str, str | None]:
+def circumstances(command: str) -> dict[str, Any]:
     """The facts that every report begins with: how it was made, where, and with which versions."""
     return {
         "command": command,

@@ -12,12 +12,14 @@ from cleargrad.bench.variants import VARIANTS
 from cleargrad.bench.workloads import WORKLOADS
 from cleargrad.charts import Bar, Bars
 
-COLOURS = {"torch": 3, "jax": 2, "tinygrad": 4, "cleargrad": 1, "numpy": 0}
+COLOURS = {"torch": 3, "jax": 2, "cleargrad": 1, "numpy": 4}
+WIDTH = 79
 METHOD = (
-    "Every variant runs in a process of its own; the processes take turns, so that all see the same noise. A ratio is the "
-    "median time of a step over that of the best variant of the library that is compared with; the spread is that of the "
-    "ratio from round to round, from the first to the third quartile. All variants train the same model on the same "
-    "numbers, and their losses are compared. First calls are the first three steps, compilation included."
+    "Every variant runs in a process of its own; the processes take turns, so that all see the same noise. A "
+    "ratio is the median time of a step over that of the best variant of the library that is compared with; the "
+    "spread is that of the ratio from round to round, from the first to the third quartile. All variants train "
+    "the same model on the same numbers, and their losses are compared. First calls are the first three steps, "
+    "compilation included."
 )
 
 
@@ -27,7 +29,7 @@ def workload_text(workload: str, found: dict[str, Any]) -> str:
     lines = [f"{WORKLOADS[workload].title}", f"  {'':22}{heads}"]
     for name, row in found["variants"].items():
         if "failure" in row:
-            lines.append(f"  {name:22}  failed: {row['failure']}")
+            lines.append(f"  {name:22}  failed: {row['failure']}"[:WIDTH])
             continue
         spread = "{:.3f}..{:.3f}".format(*row["spread"]) if "spread" in row else ""
         lines.append(
@@ -41,7 +43,7 @@ def workload_text(workload: str, found: dict[str, Any]) -> str:
 
 
 def summary_text(rows: dict[str, Any], mean: float | None, with_bars: bool = False) -> str:
-    """The table that counts: cleargrad's time over the best rival's, and with the goals that were set beforehand."""
+    """The table that counts: cleargrad's time over the best rival's, if asked with the goals set beforehand."""
     goals = f"{'bar':>7}{'goal':>7}{'':9}" if with_bars else ""
     lines = [f"{'':8}{'compiled':>9}{goals}{'eager':>8}{'cold, s':>9}{'warm, s':>9}  over"]
     for workload, row in rows.items():
@@ -52,7 +54,9 @@ def summary_text(rows: dict[str, Any], mean: float | None, with_bars: bool = Fal
         )
     lines.append(f"{'mean':8}{'':9}{' ' * 23 if with_bars else ''}{number(mean, 8)}  (geometric)")
     for label in ("another batch size, s", "peak / least of PyTorch's", "time / bandwidth floor"):
-        known = [f"{workload} {row[label]:.3f}" for workload, row in rows.items() if row.get(label) is not None]
+        known = [
+            f"{workload} {row[label]:.3f}" for workload, row in rows.items() if row.get(label) is not None
+        ]
         if known:
             lines.append(f"{label}: {', '.join(known)}")
     return "\n".join(lines)
@@ -77,7 +81,7 @@ def chart_of(found: dict[str, Any]) -> Bars:
     groups = {}
     for workload, result in found.items():
         bars = [
-            Bar(name, row["ratio"], *row["spread"], COLOURS[VARIANTS[name].library])
+            Bar(name, row["ratio"], row["spread"][0], row["spread"][1], COLOURS[VARIANTS[name].library])
             for name, row in result["variants"].items()
             if "ratio" in row
         ]
@@ -105,12 +109,14 @@ def page_of(facts: dict[str, Any], found: dict[str, Any], remarks: list[str]) ->
         if "failure" not in row
     ]
     heads = ["workload", "variant", "ms/step", "ratio", "spread", "first calls, s", "peak, MB"]
-    circumstances = [[name, str(value)] for name, value in facts.items()]
+    circumstances = [
+        [name, "not installed" if value is None else str(value)] for name, value in facts.items()
+    ]
     chart = chart_of(found)
     sections = [
         (chart.title, figure(chart, "The dashed line is the best rival; thin lines are the spread.")),
-        ("Figures", table(heads, rows)),
+        ("Figures", table(heads, rows, words=2)),
         ("Method", paragraph(METHOD) + "".join(map(paragraph, remarks))),
-        ("Circumstances", table(["fact", ""], circumstances)),
+        ("Circumstances", table(["fact", "value"], circumstances, words=2)),
     ]
     return page("What a training step costs", f"{facts['machine']}, {facts['threads']} threads.", sections)

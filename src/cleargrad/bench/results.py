@@ -24,7 +24,9 @@ def results(runners: dict[str, Runner]) -> dict[str, Any]:
     measured = {name: runner for name, runner in runners.items() if runner.times and not runner.failure}
     rivals = rivals_among(list(measured))
     reference = measured[rivals[0]].facts["losses"] if rivals else None
-    theirs = {n: median(measured[n].times) for n in rivals if agrees(measured[n].facts["losses"], reference or [])}
+    theirs = {
+        n: median(measured[n].times) for n in rivals if agrees(measured[n].facts["losses"], reference or [])
+    }
     best = min(theirs, key=lambda name: theirs[name], default=None)
     quickest = min((min(measured[name].times) for name in theirs), default=math.nan)
     rows: dict[str, Any] = {}
@@ -46,7 +48,7 @@ def results(runners: dict[str, Runner]) -> dict[str, Any]:
 
 def rivals_among(names: list[str]) -> list[str]:
     """Those that ratios are to."""
-    for libraries in (("torch",), ("jax", "tinygrad"), ("cleargrad",)):
+    for libraries in (("torch",), ("jax",), ("cleargrad",)):
         found = [name for name in names if VARIANTS[name].library in libraries]
         if found:
             return found if libraries != ("cleargrad",) else found[:1]

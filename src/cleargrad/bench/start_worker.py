@@ -1,4 +1,5 @@
-"""Starts a worker: `python start_worker.py WORKLOAD VARIANT THREADS`. cleargrad is imported only if it is measured.
+"""Starts a worker: `python start_worker.py WORKLOAD VARIANT THREADS`. cleargrad is imported only if it is
+measured.
 
 The folder is opened as a package by another name, because `cleargrad.bench` would import cleargrad first.
 Read next: bench/worker.py.

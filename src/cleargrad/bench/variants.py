@@ -28,15 +28,14 @@ VARIANTS = {
     "torch compiled model": Variant("torch", FUSED, "model"),
     "torch compiled step": Variant("torch", (), "step"),
     "jax compiled": Variant("jax", (), "step"),
-    "tinygrad compiled": Variant("tinygrad", (), "step"),
     "cleargrad": Variant("cleargrad"),
     "cleargrad compiled": Variant("cleargrad", (), "step"),
     "bandwidth floor": Variant("numpy"),
 }
 PEERS = ("torch", "jax", "tinygrad")
 
-# Libraries with another interface train what is written for them; the rest they are not compared on.
-WRITTEN_FOR = {"jax": ("linear", "mlp", "adam"), "tinygrad": ("linear", "mlp")}
+# Libraries with another interface train what is written for them; on the rest they are not compared.
+WRITTEN_FOR: dict[str, tuple[str, ...]] = {"jax": ("linear", "mlp", "adam"), "tinygrad": ()}
 
 
 def variants_of(workload: str, chosen: list[str], torch_compile: bool) -> list[str]:
@@ -62,6 +61,8 @@ def left_out(workloads: list[str]) -> list[str]:
         missing = [name for name in workloads if name not in WRITTEN_FOR.get(peer, workloads)]
         if installed(peer) is None:
             sentences.append(f"{peer} is not installed and not compared.")
+        elif not WRITTEN_FOR.get(peer, workloads):
+            sentences.append(f"{peer} is not compared: no workload is written for it.")
         elif missing:
-            sentences.append(f"{peer} is not compared on {', '.join(missing)}: no task is written for it.")
+            sentences.append(f"{peer} is not compared on {', '.join(missing)}, which is not written for it.")
     return sentences

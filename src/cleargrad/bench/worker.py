@@ -1,7 +1,7 @@
 """A worker: one workload in one variant, in a process of its own that answers requests, a line of JSON each.
 
-Imports here are relative: start_worker.py opens this folder without importing cleargrad, which would otherwise set
-the allocator of a process that measures PyTorch. Read next: bench/runner.py.
+Imports here are relative: start_worker.py opens this folder without importing cleargrad, which would otherwise
+set the allocator of a process that measures PyTorch. Read next: bench/runner.py.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Worker:
             self.base = resident()
             return Task(Streams(threads).step, lambda size, number: (), 0, lambda _: 0.0)
         library = importlib.import_module(variant.library)
-        if variant.library in ("jax", "tinygrad"):
+        if variant.library == "jax":
             self.base = resident()
-            return importlib.import_module(f".{variant.library}_tasks", __package__).TASKS[workload]()
+            return importlib.import_module(".jax_tasks", __package__).TASKS[workload]()
         importlib.import_module(f"{variant.library}.optim")
         library.set_num_threads(threads)
         self.base = resident()

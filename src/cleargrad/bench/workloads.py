@@ -1,8 +1,8 @@
 """The training steps that are measured, written once for both libraries with PyTorch's interface.
 
-Every function takes a library (`torch` or `cleargrad`, as a module) and a `Setup`, and gives a `Task`. Parameters and data
-come from NumPy's generator, so that all libraries train the same model on the same numbers. Other libraries have
-tasks of their own, in bench/jax_tasks.py and bench/tinygrad_tasks.py. Read next: bench/variants.py.
+Every function takes a library (`torch` or `cleargrad`, as a module) and a `Setup`, and gives a `Task`.
+Parameters and data come from NumPy's generator, so that all libraries train the same model on the same numbers.
+JAX has tasks of its own, in bench/jax_tasks.py. Read next: bench/variants.py.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def cnn(torch: Any, setup: Setup) -> Task:
 def lstm(torch: Any, setup: Setup) -> Task:
     nn, vocabulary = torch.nn, 64
 
-    class Reader(nn.Module):
+    class Reader(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.table = nn.Embedding(vocabulary, 128)
@@ -134,7 +134,7 @@ def lstm(torch: Any, setup: Setup) -> Task:
 def make_gpt(torch: Any, vocabulary: int, context: int, width: int, layers: int, heads: int) -> Any:
     nn, functional = torch.nn, torch.nn.functional
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -149,7 +149,7 @@ def make_gpt(torch: Any, vocabulary: int, context: int, width: int, layers: int,
             x = x + self.project(seen.transpose(1, 2).contiguous().view(batch, length, width))
             return x + self.narrow(functional.gelu(self.widen(self.second_norm(x))))
 
-    class GPT(nn.Module):
+    class GPT(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.table, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)

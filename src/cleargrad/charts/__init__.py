@@ -1,10 +1,13 @@
-"""Charts of training runs and benchmarks: in a terminal, as an HTML page, and as PNG where matplotlib is installed.
+"""Charts of training runs and benchmarks: in a terminal, as an HTML page, and as PNG where matplotlib is
+installed.
 
-A chart is plain data, `Curves` or `Bars`; each file beside this one draws it in one form. Read next: charts/in_terminal.py.
+A chart is plain data, `Curves` or `Bars`; each file beside this one draws it in one form. Read next:
+charts/in_terminal.py.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -27,7 +30,7 @@ class Curves:
     curves: list[Curve]
     is_logarithmic: bool = False
     unit: str = ""  # behind the numbers of the y axis
-    key: str = "curves"
+    limits: tuple[float, float] | None = None  # of the y axis; by default those of the values
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,6 @@ class Bars:
     title: str
     groups: dict[str, list[Bar]] = field(default_factory=dict)
     mark: float = 1.0
-    key: str = "bars"
 
 
 def readable(value: float) -> str:
@@ -58,8 +60,6 @@ def readable(value: float) -> str:
 
 def nice_ticks(low: float, high: float, is_logarithmic: bool) -> list[float]:
     """A few round numbers within a range."""
-    import math
-
     if is_logarithmic:
         first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
         tens = [10.0**power for power in range(first, last + 1)]

@@ -9,9 +9,9 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from cleargrad.charts import Bars, Curves
+from cleargrad.charts import Bars, Curves, readable
 
-COLOURS = ("#b42318", "#1a5fd0", "#0b7a75", "#8a5300", "#8250df")
+COLOURS = ("#b42318", "#1a5fd0", "#0b7a75", "#8a5300", "#59636e")
 
 
 def is_possible() -> bool:
@@ -41,6 +41,8 @@ def draw_curves(panel: Any, chart: Curves) -> None:
     for curve in chart.curves:
         panel.plot(curve.xs, curve.ys, color=COLOURS[curve.colour], label=curve.name, linewidth=1.5)
     panel.set_yscale("log" if chart.is_logarithmic else "linear")
+    if chart.limits is not None:
+        panel.set_ylim(*chart.limits)
     panel.set_xlabel(chart.x_name)
     panel.legend(frameon=False)
 
@@ -50,8 +52,11 @@ def draw_bars(panel: Any, chart: Bars) -> None:
     for place, (_, bar) in enumerate(rows):
         spread = [[max(0.0, bar.value - bar.low)], [max(0.0, bar.high - bar.value)]]
         panel.barh(place, bar.value, xerr=spread, color=COLOURS[bar.colour], height=0.7)
-    panel.set_yticks(range(len(rows)), [f"{title}: {bar.name}" for title, bar in rows], fontsize=8)
+    panel.set_yticks(
+        range(len(rows)), [f"{title.partition(':')[0]}: {bar.name}" for title, bar in rows], fontsize=8
+    )
     panel.set_xscale("log")
+    panel.xaxis.set_major_formatter(lambda value, place: readable(value))
     panel.axvline(chart.mark, color="#59636e", linestyle="--", linewidth=1)
     panel.invert_yaxis()
 

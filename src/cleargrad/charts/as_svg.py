@@ -37,8 +37,10 @@ def draw_curves(chart: Curves) -> str:
         text = f"{readable(tick)}{chart.unit}"
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
     for tick in nice_ticks(first, last, False):
-        parts.append(f'<text x="{x_of(tick):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{readable(tick)}</text>')
-    parts.append(f'<text x="{WIDTH - RIGHT + 10}" y="{HEIGHT - 14}">{escape(chart.x_name)}</text>')
+        parts.append(
+            f'<text x="{x_of(tick):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{readable(tick)}</text>'
+        )
+    parts.append(f'<text x="{LEFT - 8}" y="{HEIGHT - 14}" text-anchor="end">{escape(chart.x_name)}</text>')
     taken: list[float] = []
     for curve in chart.curves:
         points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in thinned(curve))
@@ -80,6 +82,8 @@ def draw_bars(chart: Bars) -> str:
         x = x_of(tick)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{height - BOTTOM}"/>')
         parts.append(f'<text x="{x:.1f}" y="{height - 14}" text-anchor="middle">{readable(tick)}</text>')
+    mark = x_of(chart.mark)
+    parts.append(f'<line class="mark" x1="{mark:.1f}" x2="{mark:.1f}" y1="{TOP}" y2="{height - BOTTOM}"/>')
     y = TOP
     for title, group in chart.groups.items():
         parts.append(f'<text class="name" x="0" y="{y + 20}" font-weight="600">{escape(title)}</text>')
@@ -87,17 +91,17 @@ def draw_bars(chart: Bars) -> str:
         for bar in group:
             end, middle = x_of(bar.value), y + ROW / 2
             colour = f"var(--colour-{bar.colour})"
-            parts.append(f'<text x="{NAMES - 8}" y="{middle + 4}" text-anchor="end">{escape(bar.name)}</text>')
+            parts.append(
+                f'<text x="{NAMES - 8}" y="{middle + 4}" text-anchor="end">{escape(bar.name)}</text>'
+            )
             parts.append(
                 f'<rect x="{NAMES}" y="{y + 3}" width="{end - NAMES:.1f}" height="{ROW - 6}" fill="{colour}"/>'
                 f'<line x1="{x_of(bar.low):.1f}" x2="{x_of(bar.high):.1f}" y1="{middle}" y2="{middle}" '
                 'stroke="var(--front)"/>'
             )
-            text = f'<text x="{x_of(max(bar.high, bar.value)) + 6:.1f}" y="{middle + 4}">{readable(bar.value)}</text>'
-            parts.append(text)
+            place = f'x="{x_of(max(bar.high, bar.value)) + 6:.1f}" y="{middle + 4}"'
+            parts.append(f'<text class="over" {place}>{readable(bar.value)}</text>')
             y += ROW
-    mark = x_of(chart.mark)
-    parts.append(f'<line class="mark" x1="{mark:.1f}" x2="{mark:.1f}" y1="{TOP}" y2="{height - BOTTOM}"/>')
     return svg(height, chart.title, parts)
 
 

@@ -5,6 +5,7 @@ Every curve is named at its end, so that the picture reads without colour. Read 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -18,7 +19,9 @@ LETTERS = "ox+*"
 Paint = Callable[[str, int], str]
 
 
-def draw(chart: Curves, width: int = 78, height: int = 10, paint: Paint | None = None, braille: bool = True) -> str:
+def draw(
+    chart: Curves, width: int = 78, height: int = 10, paint: Paint | None = None, braille: bool = True
+) -> str:
     """The chart, at most `width` columns wide."""
     paint = paint or (lambda text, colour: text)
     names = [f"{curve.name} {readable(curve.ys[-1])}{chart.unit}" for curve in chart.curves]
@@ -37,7 +40,9 @@ def draw(chart: Curves, width: int = 78, height: int = 10, paint: Paint | None =
     for row in range(height):
         end = ends.get(row)
         label = "" if end is None else " " + paint(names[end], chart.curves[end].colour)
-        lines.append(f"{ticks.get(row, ''):>{axis}} {'┤' if row in ticks else '│'}{canvas.row(row, paint)}{label}")
+        lines.append(
+            f"{ticks.get(row, ''):>{axis}} {'┤' if row in ticks else '│'}{canvas.row(row, paint)}{label}".rstrip()
+        )
     last = readable(chart.curves[0].xs[-1])
     foot = f"{chart.x_name} {readable(chart.curves[0].xs[0])}"
     lines.append(f"{'':{axis}} └{'─' * columns}")
@@ -49,6 +54,8 @@ def draw(chart: Curves, width: int = 78, height: int = 10, paint: Paint | None =
 
 def span(chart: Curves) -> tuple[float, float]:
     """The least and the largest value that is drawn; a logarithmic axis cannot show less than a millionth."""
+    if chart.limits is not None:
+        return chart.limits
     values = [y for curve in chart.curves for y in curve.ys if math.isfinite(y)] or [0.0, 1.0]
     low, high = min(values), max(values)
     if chart.is_logarithmic:
@@ -107,15 +114,20 @@ class Canvas:
         for (x, y), (next_x, next_y) in zip(dots, dots[1:] or dots):
             steps = max(abs(next_x - x), abs(next_y - y), 1)
             for step in range(steps + 1):
-                self.dot(round(x + (next_x - x) * step / steps), round(y + (next_y - y) * step / steps), colour)
+                self.dot(
+                    round(x + (next_x - x) * step / steps), round(y + (next_y - y) * step / steps), colour
+                )
 
     def row(self, number: int, paint: Paint) -> str:
-        cells = []
-        for bits, colour in zip(self.bits[number], self.colours[number]):
-            if not bits:
-                cells.append(" ")
-            elif self.braille:
-                cells.append(paint(chr(0x2800 + bits), colour))
-            else:
-                cells.append(LETTERS[colour % len(LETTERS)])
-        return "".join(cells)
+        cells = zip(self.bits[number], self.colours[number])
+        runs = itertools.groupby(cells, key=lambda cell: cell[1] if cell[0] else None)
+        parts = []
+        for colour, run in runs:
+            text = "".join(self.character(*cell) for cell in run)
+            parts.append(text if colour is None else paint(text, colour))
+        return "".join(parts)
+
+    def character(self, bits: int, colour: int) -> str:
+        if not bits:
+            return " "
+        return chr(0x2800 + bits) if self.braille else LETTERS[colour % len(LETTERS)]

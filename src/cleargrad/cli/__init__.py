@@ -1,14 +1,16 @@
 """The command line: `cleargrad COMMAND ...`, also as `python -m cleargrad`. One file per command.
 
-A command declares its options in `add_to` and imports what it needs when it runs. The exit status is 0, 1 for a failure,
-2 for wrong usage, 130 after Ctrl-C; `run`, `doctor` and `explain` end as the program does that they run.
-Read next: cli/terminal.py.
+A command declares its options in `add_to` and imports what it needs when it runs. The exit status is 0, 1 for a
+failure, 2 for wrong usage, 130 after Ctrl-C; `run`, `doctor` and `explain` end as the program does that they
+run. Read next: cli/terminal.py.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+from collections.abc import Iterable
 
 import cleargrad
 from cleargrad.cli.terminal import FAILURE, INTERRUPTED, WRONG_USAGE, CommandError, Parser
@@ -27,24 +29,35 @@ first steps:
 Read on in README.md and docs/."""
 
 
-def make_parser() -> Parser:
-    """The whole command line; completion is generated from it."""
-    from cleargrad.cli import bench, completion, demo, doctor, explain, info, run
+COMMANDS = ("demo", "run", "doctor", "explain", "bench", "info", "completion")
 
+
+def make_parser(names: Iterable[str] = COMMANDS) -> Parser:
+    """The command line, whole or only with some commands; completion is generated from it."""
     parser = Parser(prog="cleargrad", description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("--version", action="version", version=f"cleargrad {cleargrad.__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"cleargrad {cleargrad.__version__}", help="print the version"
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (demo, run, doctor, explain, bench, info, completion):
-        command.add_to(commands)
+    for name in names:
+        importlib.import_module(f"cleargrad.cli.{name}").add_to(commands)
     return parser
+
+
+def needed(words: list[str]) -> Iterable[str]:
+    """The commands whose files must be read: a command that is named needs no other, and a version none."""
+    if words[:1] == ["--version"]:
+        return ()
+    return words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS
 
 
 def main(arguments: list[str] | None = None) -> int | None:
     """Runs one command; what it returns is the exit status."""
     options = None
     try:
-        parser = make_parser()
-        options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        parser = make_parser(needed(words))
+        options = parser.parse_args(words)
         if "command" not in options:
             parser.print_help(sys.stderr)
             return WRONG_USAGE

@@ -18,13 +18,16 @@ from cleargrad.cli import terminal
 from cleargrad.cli.terminal import FAILURE, WRONG_USAGE, CommandError
 
 DESCRIPTION = """\
-Measures training steps, compiled and eager, against PyTorch, JAX and tinygrad where they are
-installed. Variants take turns, so that all see the same noise; losses must agree. Writes the
-figures as JSON and a page with a chart. All workloads take some minutes."""
+Measures training steps, compiled and eager, against PyTorch and JAX where they
+are installed. Variants take turns, so that all see the same noise, and their
+losses must agree. Writes the figures as JSON and a page with a chart. All
+workloads take some minutes."""
 
 EPILOG = """\
-workloads: {workloads}
-variants:  {variants}
+workloads: linear, mlp, cnn, lstm, gpt, gpt4, adam
+variants: torch, torch foreach, torch fused, torch compiled model,
+  torch compiled step, jax compiled, cleargrad, cleargrad compiled,
+  bandwidth floor
 
 examples:
   cleargrad bench --quick --workloads mlp        a first look, in half a minute
@@ -35,24 +38,35 @@ Read on: benchmarks/results/ has the published figures."""
 
 def add_to(commands) -> None:
     """Declares the command and its options."""
-    # The names are needed here, and the modules that define them are not: they import NumPy and little else.
-    from cleargrad.bench.variants import VARIANTS
-    from cleargrad.bench.workloads import WORKLOADS
-
     parser = commands.add_parser(
         "bench",
         help="measure training steps against PyTorch and others",
         description=DESCRIPTION,
-        epilog=EPILOG.format(workloads=", ".join(WORKLOADS), variants=", ".join(VARIANTS).replace(", cleargrad,", ",\n           cleargrad,")),
+        epilog=EPILOG,
     )
     parser.add_argument("--quick", action="store_true", help="few and short turns, without torch.compile")
     parser.add_argument("--workloads", metavar="A,B", help="some of them, by comma (default: all)")
     parser.add_argument("--variants", metavar="A,B", help="some of them, by comma (default: all)")
-    parser.add_argument("--rounds", metavar="N", type=int, help="turns of each variant (default: 15, quick: 3)")
+    parser.add_argument(
+        "--rounds", metavar="N", type=int, help="turns of each variant (default: 15, quick: 3)"
+    )
     parser.add_argument("--turn", metavar="S", type=float, help="seconds of a turn, about (default: 0.06)")
-    parser.add_argument("--threads", metavar="N", type=int, default=usable_cores(), help="(default: all cores)")
-    parser.add_argument("--no-torch-compile", dest="torch_compile", action="store_false", help="it takes minutes")
-    parser.add_argument("--folder", metavar="DIR", default="cleargrad-bench", help="(default: cleargrad-bench)")
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=int,
+        default=usable_cores(),
+        help="threads of each variant (default: all cores)",
+    )
+    parser.add_argument(
+        "--no-torch-compile",
+        dest="torch_compile",
+        action="store_false",
+        help="leave out torch.compile, which takes minutes",
+    )
+    parser.add_argument(
+        "--folder", metavar="DIR", default="cleargrad-bench", help="where files go (default: cleargrad-bench)"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the figures here, and no page")
     parser.add_argument("--published", metavar="FILE", help=argparse.SUPPRESS)
     parser.set_defaults(command=bench)
@@ -61,36 +75,48 @@ def add_to(commands) -> None:
 def bench(options: argparse.Namespace) -> int:
     """Measures, prints as it goes, writes, and fails where losses differ."""
     from cleargrad.bench import report, results
-    from cleargrad.bench.runner import Plan
-    from cleargrad.bench.variants import VARIANTS, left_out
-    from cleargrad.bench.workloads import WORKLOADS
+    from cleargrad.bench.variants import left_out
 
-    workloads, variants = chosen("workloads", options, WORKLOADS), chosen("variants", options, VARIANTS)
-    torch_compile = options.torch_compile and not options.quick
-    rounds, turn = options.rounds or (3 if options.quick else 15), options.turn or (0.01 if options.quick else 0.06)
-    plan = Plan(variants, rounds, turn, options.threads, torch_compile)
-    is_whole = torch_compile and len(workloads) == len(WORKLOADS) and len(variants) == len(VARIANTS)
-    remarks = left_out(workloads) if options.variants is None else []
+    workloads, plan, is_whole = planned(options)
     begin = time.perf_counter()
     found = measure_all(workloads, plan)
+    took = round(time.perf_counter() - begin, 1)
     rows = results.summary(found)
     mean = results.geometric_mean([row["eager"] for row in rows.values()])
-    print("cleargrad over the best rival, as a share of its time\n")
+    remarks = left_out(workloads) if options.variants is None else []
+    print("cleargrad's time over the best rival's\n")
     print(report.summary_text(rows, mean, with_bars=options.published is not None))
-    took = round(time.perf_counter() - begin, 1)
     print("\n".join([f"\n{took} seconds, {plan.threads} threads, {plan.rounds} rounds", *remarks]))
 
-    facts = {
-        **circumstances(" ".join(["cleargrad bench" if options.published is None else "python", *shown_words()])),
-        **{"threads": plan.threads, "rounds": plan.rounds, "seconds": took},
-    }
-    whole = {**facts, "summary": rows, "eager_mean": mean, "workloads": found}
-    write(options, is_whole, facts, whole, remarks)
+    words = ["cleargrad bench", *sys.argv[2:]] if options.published is None else ["python", *sys.argv]
+    facts = circumstances(" ".join(words))
+    facts |= {"threads": plan.threads, "rounds": plan.rounds, "seconds": took}
+    write(options, is_whole, facts, {"summary": rows, "eager_mean": mean, "workloads": found}, remarks)
     differ = results.differing(found)
     if differ:
         rule = "the losses of cleargrad are not those of the reference"
         raise CommandError("cleargrad bench", rule, where="; ".join(differ), status=FAILURE)
     return 0
+
+
+def planned(options: argparse.Namespace) -> tuple[list[str], Any, bool]:
+    """The workloads, how to measure them, and whether that is everything there is."""
+    from cleargrad.bench.runner import Plan
+    from cleargrad.bench.variants import VARIANTS
+    from cleargrad.bench.workloads import WORKLOADS
+
+    workloads, variants = chosen("workloads", options, WORKLOADS), chosen("variants", options, VARIANTS)
+    for name in ("rounds", "turn", "threads"):
+        given = getattr(options, name)
+        if given is not None and given <= 0:
+            raise CommandError("cleargrad bench", f"--{name} must be positive", got=given, status=WRONG_USAGE)
+    if options.json is None and options.published is None:
+        terminal.make_folder("cleargrad bench", Path(options.folder))
+    torch_compile = options.torch_compile and not options.quick
+    rounds = options.rounds or (3 if options.quick else 15)
+    turn = options.turn or (0.01 if options.quick else 0.06)
+    is_whole = torch_compile and len(workloads) == len(WORKLOADS) and len(variants) == len(VARIANTS)
+    return workloads, Plan(variants, rounds, turn, options.threads, torch_compile), is_whole
 
 
 def chosen(kind: str, options: argparse.Namespace, known: dict[str, Any]) -> list[str]:
@@ -102,11 +128,6 @@ def chosen(kind: str, options: argparse.Namespace, known: dict[str, Any]) -> lis
             rule = f"{name!r} is none of the {kind}"
             raise CommandError("cleargrad bench", rule, known=", ".join(known), status=WRONG_USAGE)
     return names
-
-
-def shown_words() -> list[str]:
-    """The command line, for the report; the first word of it is the program."""
-    return sys.argv if sys.argv[0].endswith("train_step.py") else sys.argv[2:]
 
 
 def measure_all(workloads: list[str], plan: Any) -> dict[str, Any]:
@@ -130,23 +151,28 @@ def measure_all(workloads: list[str], plan: Any) -> dict[str, Any]:
 
 
 def write(
-    options: argparse.Namespace, is_whole: bool, facts: dict[str, Any], whole: dict[str, Any], remarks: list[str]
+    options: argparse.Namespace,
+    is_whole: bool,
+    facts: dict[str, Any],
+    figures: dict[str, Any],
+    remarks: list[str],
 ) -> None:
     """The figures alone where a file is named for them; else a folder with figures, page and picture."""
     from cleargrad.bench import report
     from cleargrad.charts import as_png
 
-    text = json.dumps(whole, indent=2) + "\n"
+    text = json.dumps({**facts, **figures}, indent=2) + "\n"
     if options.json is not None or options.published is not None:
         path = options.json or (options.published if is_whole else None)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return
     folder = Path(options.folder)
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(text, encoding="utf-8")
-    (folder / "results.html").write_text(report.page_of(facts, whole["workloads"], remarks), encoding="utf-8")
+    (folder / "results.html").write_text(
+        report.page_of(facts, figures["workloads"], remarks), encoding="utf-8"
+    )
     names = ["results.json", "results.html"]
-    if as_png.save(folder / "results.png", [report.chart_of(whole["workloads"])]):
+    if as_png.save(folder / "results.png", [report.chart_of(figures["workloads"])]):
         names.append("results.png")
     print(f"Written to {folder}/: {', '.join(names)}")

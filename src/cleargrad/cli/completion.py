@@ -12,16 +12,16 @@ SHELLS = ("bash", "zsh", "fish")
 DESCRIPTION = "Prints a script that teaches a shell the commands and options of cleargrad."
 EPILOG = """\
 examples:
-  bash   cleargrad completion bash > ~/.local/share/bash-completion/completions/cleargrad
-  zsh    cleargrad completion zsh > ~/.zfunc/_cleargrad      (with fpath+=~/.zfunc before compinit)
-  fish   cleargrad completion fish > ~/.config/fish/completions/cleargrad.fish
-
-For this shell only: source <(cleargrad completion bash)"""
+  source <(cleargrad completion bash)             this shell only
+  cleargrad completion bash >> ~/.bash_completion
+  cleargrad completion zsh > ~/.zfunc/_cleargrad  with fpath+=~/.zfunc in .zshrc,
+                                                  before compinit
+  cleargrad completion fish > ~/.config/fish/completions/cleargrad.fish"""
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option as shells see it; `words` are what may follow, `takes_file` says that a path may."""
+    """An option as shells see it; `words` are what may follow."""
 
     names: tuple[str, ...]
     help: str
@@ -43,7 +43,10 @@ class Command:
 def add_to(commands) -> None:
     """Declares the command and its options."""
     parser = commands.add_parser(
-        "completion", help="print tab completion for bash, zsh or fish", description=DESCRIPTION, epilog=EPILOG
+        "completion",
+        help="print tab completion for bash, zsh or fish",
+        description=DESCRIPTION,
+        epilog=EPILOG,
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell that is to read it")
     parser.set_defaults(command=complete)
@@ -67,9 +70,13 @@ def all_commands(parser: argparse.ArgumentParser) -> list[Command]:
 
 
 def describe(name: str, help: str, parser: argparse.ArgumentParser) -> Command:
-    options, words, runs_program = [], (), False
+    options: list[Option] = []
+    words: tuple[str, ...] = ()
+    runs_program = False
     for action in parser._actions:
         choices = tuple(map(str, action.choices or ()))
+        if action.help == argparse.SUPPRESS:
+            continue
         if action.option_strings:
             names = tuple(action.option_strings)
             text = (action.help or "").replace("%%", "%")
@@ -85,21 +92,17 @@ def describe(name: str, help: str, parser: argparse.ArgumentParser) -> Command:
 BASH = """\
 # Completion of cleargrad for bash, made by `cleargrad completion bash`.
 _cleargrad() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= place
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= options= words= place
   for ((place = 1; place < COMP_CWORD; place++)); do
     case ${COMP_WORDS[place]} in -*) ;; *) command=${COMP_WORDS[place]}; break ;; esac
   done
   COMPREPLY=()
-  local options= words= values=
   case $command in
 %s
     *) return ;;
   esac
-  if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "$options" -- "$word"))
-  elif [[ -n $words ]]; then
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-  fi
+  if [[ $word == -* ]]; then words=$options; fi
+  if [[ -n $words ]]; then COMPREPLY=($(compgen -W "$words" -- "$word")); fi
 }
 complete -o default -F _cleargrad cleargrad"""
 
@@ -109,13 +112,14 @@ def for_bash(commands: list[Command]) -> str:
     cases = []
     for command in commands:
         names = " ".join(name for option in command.options for name in option.names)
-        lines = [f'    {command.name or "" + chr(34) * 2})', f'      options="{names}" words="{" ".join(command.words)}"']
-        for option in command.options:
-            if option.takes_value:
-                pattern = "|".join(option.names)
-                values = f'words="{" ".join(option.words)}" options=' if option.words else "options= words="
-                lines.append(f"      case $before in {pattern}) {values} ;; esac")
-        cases.append("\n".join([*lines, "      ;;"]))
+        values = [option for option in command.options if option.takes_value]
+        follow = {"|".join(option.names): " ".join(option.words) for option in values if option.words}
+        free = "|".join(name for option in values if not option.words for name in option.names)
+        inner = [f'{pattern}) options= words="{words}" ;;' for pattern, words in follow.items()]
+        inner += [f"{free}) options= words= ;;"] if free else []
+        cases.append(f"""    '{command.name}')\n      options="{names}" words="{" ".join(command.words)}\"""")
+        cases += [f"      case $before in {' '.join(inner)} esac"] if inner else []
+        cases.append("      ;;")
     return BASH % "\n".join(cases)
 
 
@@ -184,7 +188,9 @@ def for_fish(commands: list[Command]) -> str:
 
 def fish_option(option: Option, condition: str) -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
-    follows = (f" -x -a {quoted(' '.join(option.words))}" if option.words else " -r") if option.takes_value else ""
+    follows = (
+        (f" -x -a {quoted(' '.join(option.words))}" if option.words else " -r") if option.takes_value else ""
+    )
     return f"complete -c cleargrad -n {condition} {names}{follows} -d {quoted(option.help)}"
 
 

@@ -1,7 +1,7 @@
 """A small network learns to read handwritten digits. Written by `cleargrad demo`; yours to change.
 
-    python right.py --compile
-    cleargrad doctor forgetful.py       # the same program without optimizer.zero_grad()
+python right.py --compile
+cleargrad doctor forgetful.py       # the same program without optimizer.zero_grad()
 """
 
 import sys

@@ -21,15 +21,28 @@ from cleargrad import compat
 from cleargrad.cli.run import run
 from cleargrad.cli.terminal import WRONG_USAGE, CommandError
 
+DESCRIPTION = """\
+Runs a training script, unchanged, on PyTorch or cleargrad, and says at its end
+what is wrong with its gradients: where, why, and how to repair it."""
+
+EPILOG = """\
+examples:
+  cleargrad doctor train.py --epochs 1            a script, with its arguments
+  cleargrad doctor --max-steps 50 train.py        only its first steps
+  cleargrad doctor --html report.html -m package.train
+
+The exit status is the script's own, and 1 where there is any error or warning.
+Read on: docs/design/15-doctor.md."""
+
 
 def add_to(commands) -> None:
     """Declares the command and its options."""
     parser = commands.add_parser(
         "doctor",
-        help="run a training script and find mistakes in the life of its gradients",
-        description="Runs a training script, on PyTorch or cleargrad, and says what is wrong with its gradients.",
+        help="find mistakes in the gradients of a training script",
+        description=DESCRIPTION,
         usage="cleargrad doctor [options] [-m] PROGRAM ...",
-        epilog="The exit status is 1 with any error or warning. Example: cleargrad doctor train.py --epochs 1",
+        epilog=EPILOG,
     )
     for form in ("json", "html", "sarif"):
         parser.add_argument(

@@ -14,16 +14,28 @@ import sys
 from cleargrad.cli.doctor import engine_for, run_watched
 from cleargrad.cli.run import run
 
+DESCRIPTION = """\
+Runs a training script and explains its first steps, in words and as a page: the
+graph, and what each call did to the gradients. With --compile it explains what
+became of every function that the script compiled."""
+
+EPILOG = """\
+examples:
+  cleargrad explain train.py --epochs 1
+  cleargrad explain --compile train.py            kernels, memory and time
+
+Read on: docs/zero-grad.md, docs/compile.md."""
+
 
 def add_to(commands) -> None:
     """Declares the command and its options."""
     parser = commands.add_parser(
         "explain",
-        help="run a training script and show what its gradients, or its compiled functions, went through",
-        description="Runs a training script and explains its first steps: the graph, and what each call did.",
+        help="show what becomes of gradients, or of compiled functions",
+        description=DESCRIPTION,
         usage="cleargrad explain [--html FILE] [--engine ENGINE] [--max-steps N] [-m] PROGRAM ...\n"
         "       cleargrad explain --compile [--full] [-m] PROGRAM ...",
-        epilog="Examples: cleargrad explain train.py --epochs 1; cleargrad explain --compile train.py",
+        epilog=EPILOG,
     )
     parser.add_argument(
         "--compile",

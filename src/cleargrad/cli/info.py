@@ -1,7 +1,7 @@
 """`cleargrad info`: what this machine can do and what is installed, for reports of problems.
 
-Every fact is looked up by a function of its group; none may fail, because a report is needed most where something is broken.
-Read next: codegen/jit.py.
+Every fact is looked up by a function of its group; none may fail, because a report is needed most where
+something is broken. Read next: codegen/jit.py.
 """
 
 from __future__ import annotations
@@ -22,18 +22,30 @@ from cleargrad.cli import terminal
 REQUIRED = ("numpy", "llvmlite", "ml_dtypes", "safetensors", "threadpoolctl", "zlib-ng", "rich")
 OPTIONAL = ("torch", "jax", "tinygrad", "matplotlib", "tensorboardX", "pytest")
 VARIABLES = ("CLEARGRAD_CACHE", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NO_COLOR")
-FEATURES = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512bf16", "amx-tile", "neon", "sve")
+FEATURES = (
+    "sse4.2",
+    "avx",
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512vl",
+    "avx512bf16",
+    "amx-tile",
+    "neon",
+    "sve",
+)
 
 DESCRIPTION = """\
-Says what this machine can do and what is installed. Paste it into a bug report: it names
-no user, host or program."""
+Says what this machine can do and what is installed, for a bug report."""
 
 EPILOG = """\
 examples:
   cleargrad info
   cleargrad info --json > machine.json
 
-The cache holds machine code of compiled steps; deleting it is safe. CLEARGRAD_CACHE moves it."""
+The cache holds machine code of compiled steps. Deleting it is safe, and the
+variable CLEARGRAD_CACHE moves it."""
 
 # A group's facts: text, numbers, lists of text, or None for what is not there.
 Facts = dict[str, Any]
@@ -102,7 +114,9 @@ def blas() -> str:
     from cleargrad import threads
 
     found = threads.controller().info()
-    return ", ".join(f"{each['internal_api']} {each['version']} ({each.get('architecture', '?')})" for each in found)
+    return ", ".join(
+        f"{each['internal_api']} {each['version']} ({each.get('architecture', '?')})" for each in found
+    )
 
 
 def processor_facts() -> Facts:

@@ -18,15 +18,15 @@ from cleargrad import compat
 from cleargrad.cli.terminal import FAILURE, WRONG_USAGE, CommandError
 
 DESCRIPTION = """\
-Runs a program that says `import torch` on cleargrad instead, without a change to it. Its
-arguments, output, exit status and tracebacks are its own."""
+Runs a program that says `import torch` on cleargrad instead, without a change
+to it. Its arguments, output, exit status and tracebacks are its own."""
 
 EPILOG = """\
 examples:
   cleargrad run train.py --epochs 3       a script, with its arguments
   cleargrad run -m package.train          a module, as with python -m
 
-What PyTorch has and cleargrad has not is named in one sentence where it is used.
+What PyTorch has and cleargrad has not is named where it is used.
 Read on: README.md, "What does not work yet"."""
 
 
@@ -79,7 +79,10 @@ def open_script(path: str, main: ModuleType) -> CodeType:
         with io.open_code(os.path.abspath(path)) as file:
             source = file.read()
     except OSError as reason:
-        rule, fix = f"can't open file {path!r}", "give the path of a Python file, or the name of a module with -m"
+        rule, fix = (
+            f"can't open file {path!r}",
+            "give the path of a Python file, or the name of a module with -m",
+        )
         raise CommandError("cleargrad", rule, reason=reason.strerror, fix=fix, status=WRONG_USAGE) from None
     main.__file__ = path
     return compile(source, path, "exec", dont_inherit=True)
@@ -96,7 +99,9 @@ def open_module(name: str, main: ModuleType) -> CodeType:
     code = None if spec is None or spec.loader is None else spec.loader.get_code(spec.name)
     if spec is None or code is None:
         fix = "run it from the folder that it is in, or install it"
-        raise CommandError("cleargrad", f"no module named {name}", folder=os.getcwd(), fix=fix, status=FAILURE)
+        raise CommandError(
+            "cleargrad", f"no module named {name}", folder=os.getcwd(), fix=fix, status=FAILURE
+        )
     main.__file__, main.__spec__, main.__package__ = spec.origin, spec, spec.parent
     main.__loader__ = spec.loader
     return code

@@ -1,8 +1,8 @@
 """How commands speak: errors in one layout, progress on a terminal, plain text everywhere else.
 
-A command raises `CommandError` and never prints an error itself; `cli/__init__.py` prints it and ends the process with its
-status. Anything that may take longer than a second runs inside `progress`, which shows nothing unless people watch.
-Read next: cli/run.py.
+A command raises `CommandError` and never prints an error itself; `cli/__init__.py` prints it and ends the
+process with its status. Anything that may take longer than a second runs inside `progress`, which shows nothing
+unless people watch. Read next: cli/run.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from cleargrad.errors import laid_out
@@ -40,7 +41,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """argparse's help at a readable width; the commands are listed without the word that stands for them."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=18, width=min(shutil.get_terminal_size((80, 24)).columns, 96))
+        super().__init__(
+            prog, max_help_position=18, width=min(shutil.get_terminal_size((80, 24)).columns, 96)
+        )
 
     def _format_action(self, action: argparse.Action) -> str:
         if isinstance(action, argparse._SubParsersAction):
@@ -49,10 +52,12 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's parser: wrong usage is told in our layout, and a typing error is answered with the nearest word."""
+    """argparse's parser: wrong usage is told in our layout, and a misspelt word answered with the nearest."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": HelpFormatter, "allow_abbrev": False, **options})
+        defaults = {"formatter_class": HelpFormatter, "allow_abbrev": False, "add_help": False}
+        super().__init__(**{**defaults, **options})
+        self.add_argument("-h", "--help", action="help", help="print this")
 
     def error(self, message: str) -> NoReturn:
         facts = {}
@@ -79,6 +84,18 @@ def nearest_word(message: str, known: Iterable[str]) -> str:
     unknown = re.search(r"(?:invalid choice: '?|unrecognized arguments: )([\w-]+)", message)
     found = difflib.get_close_matches(unknown[1], list(known), 1) if unknown else []
     return found[0] if found else ""
+
+
+def make_folder(command: str, folder: Path) -> None:
+    """Makes a folder for files of ours, before anything long begins."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        problem = "" if os.access(folder, os.W_OK) else "Permission denied"
+    except OSError as reason:
+        problem = str(reason.strerror)
+    if problem:
+        fix = "choose another folder with --folder DIR"
+        raise CommandError(command, f"cannot write to the folder {folder}", reason=problem, fix=fix)
 
 
 # What people see ---------------------------------------------------------------------------------------------
@@ -139,6 +156,8 @@ def progress(title: str, total: float) -> Iterator[Advance]:
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=not in_notebook(), highlight=False), transient=True) as bar:
+    with Progress(
+        *columns, console=Console(stderr=not in_notebook(), highlight=False), transient=True
+    ) as bar:
         task = bar.add_task("", total=total)
         yield lambda done, words: bar.update(task, completed=done, description=words)

@@ -18,10 +18,12 @@ from cleargrad.codegen.attention_tiles import Structure
 from cleargrad.codegen.gemm import ELEMENTS, LINE, Step, Steps
 from cleargrad.codegen.jit import Kernel, lanes, named, registers
 from cleargrad.codegen.llvm_text import SIZES
+from cleargrad.codegen.team import SCRATCH
 
 NEAR = 16 << 10  # bytes of scores that stay in the first cache
 FAR = 96 << 10  # bytes that the gradient works on for one block of keys: they stay in the second cache
 MOST = 256  # keys in a block of the gradient
+COPIED = 1 << 20  # bytes of keys and values that are copied at a time, at most
 AHEAD = 128 << 10  # bytes of a head that may be asked for while another one is worked on
 SHARED = 1 << 20  # multiply-adds of a head from which its keys are shared among threads
 
@@ -117,6 +119,7 @@ def rooms(element: str, sizes: dict[str, int]) -> dict[str, int]:
     for name, size in sizes.items():
         places[name] = end
         end += upward(size * SIZES[element], LINE)
+    assert end <= SCRATCH, end
     return places
 
 
@@ -125,7 +128,9 @@ def forward(sizes: Sizes, threads: int = 1) -> Steps:
     sizes = sizes.simplified()
     s = sizes.structure()
     panels, pitch = -(-sizes.rows // s.panel), upward(sizes.depth, s.lanes)
-    block = min(max(NEAR // (s.panel * SIZES[s.element]), 1), sizes.keys)
+    size = SIZES[s.element]
+    block = min(NEAR // (s.panel * size), COPIED // ((sizes.width + sizes.depth) * size), sizes.keys)
+    block = max(block, 1)
     group = next((n for n in (8, 4, 2) if sizes.heads * -(-panels // n) >= 4 * threads), 1)
     queries, sums = upward(sizes.width, s.lanes) * s.panel, pitch * s.panel
     values = sizes.words() | {

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.compile.fuse import Nest, loads_of
-from cleargrad.compile.lazy import Buffer, Load
+from cleargrad.compile.fuse import Member, Nest, Ref, loads_of
+from cleargrad.compile.lazy import Buffer, Load, Map
 from cleargrad.compile.statements import Plan, plain
 
 ALIGN = 64
@@ -103,9 +103,36 @@ def in_place(plan: Plan, entries: list[Any], sure: int) -> dict[Buffer, Any]:
         (member,) = [m for m in entry.members if m.place.buffer is buffer and m.kept]
         old = plan.sharing(tensor)
         late = any(last_read.get(outside, -1) > position for outside in old)
+        late = late or read_again(entry, member, old)
         if not late and all(same_place(load, member.place) for load in reads[position] if load.buffer in old):
             taken[buffer] = tensor
     return taken
+
+
+def read_again(nest: Nest, writer: Member, old: list[Buffer]) -> bool:
+    """Whether a row may still be read after it was written: with reductions it is walked several times.
+
+    Reductions that the writer itself waits for have done their reading.
+    """
+    if not any(member.reduce for member in nest.members):
+        return False
+    before = [member for member in members_behind(writer.formula) if member.reduce]
+    others = [member for member in nest.members if member is not writer and member not in before]
+    return any(load.buffer in old for member in others for load in loads_of(member.formula))
+
+
+def members_behind(formula: Any) -> list[Member]:
+    """The members of the nest that a formula refers to, itself or through others."""
+    found: dict[int, Member] = {}
+    stack = [formula]
+    while stack:
+        lazy = stack.pop()
+        if isinstance(lazy, Map):
+            stack += lazy.operands
+        elif isinstance(lazy, Ref) and id(lazy.member) not in found:
+            found[id(lazy.member)] = lazy.member
+            stack.append(lazy.member.formula)
+    return list(found.values())
 
 
 def same_place(load: Load, place: Load) -> bool:

@@ -41,7 +41,7 @@ class Ready:
     """A product of one shape and layout: machine code, and arguments in which only addresses are missing."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray, out: np.ndarray, biased: bool) -> None:
-        steps = gemm.steps(*described(x, y, out), team().threads)
+        steps = steps_of(x, y, out)
         words: list[int] = []
         starts: list[tuple[int, int, int]] = []  # of each record: its code, its first word, its units
         self.patches: list[tuple[int, int, int]] = []
@@ -83,18 +83,19 @@ class Ready:
             self.team.run(self.records_at, self.length, self.threads)
 
 
-def described(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> tuple:
-    """A product as codegen/gemm.py wants to hear of it; one matrix stands for a stack with strides of zero."""
-    batch, size = out.shape[:-2], x.itemsize
-    strides = [
+def steps_of(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> gemm.Steps:
+    """The steps of a product; one matrix stands for a stack with strides of zero."""
+    size = x.itemsize
+    left, right, place = (
         [0] * (out.ndim - array.ndim)
         + [
             0 if extent == 1 and axis < array.ndim - 2 else step // size
             for axis, (extent, step) in enumerate(zip(array.shape, array.strides, strict=True))
         ]
         for array in (x, y, out)
-    ]
-    return batch, x.shape[-2], y.shape[-1], x.shape[-1], x.dtype.name, *strides
+    )
+    extents = (out.shape[:-2], x.shape[-2], y.shape[-1], x.shape[-1])
+    return gemm.steps(*extents, x.dtype, left, right, place, team().threads)
 
 
 @cache

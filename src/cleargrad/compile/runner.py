@@ -106,19 +106,22 @@ class Runner:
                 if not rebound(pair):
                     return False
                 self.written_roots = None
-        if (self.written or self.written_arguments) and self.meets(tensors):
-            return False
+        if self.written_arguments:
+            if self.meets(tensors):
+                return False
+        elif self.written:
+            roots = self.written_roots or self.find_roots()
+            for tensor in tensors:
+                data = tensor._data
+                if (id(data) if data.base is None else root_of(data)) in roots:
+                    return False  # an argument lies in memory that the program writes
         return not self.held or all(
             alike(holder._data, find(tensors)._grad._data) for holder, find, _ in self.held
         )
 
     def meets(self, tensors: Any) -> bool:
-        """Whether memory that the program writes is an argument's in another way than when it was recorded."""
-        if self.written_roots is None:
-            self.written_roots = {root_of(tensor._data) for tensor in self.written}
+        """Whether an argument that is written has memory in common with others, or with tensors from outside."""
         roots = [root_of(tensor._data) for tensor in tensors]
-        if not self.written_arguments:
-            return not self.written_roots.isdisjoint(roots)
         known = [root_of(array) for _, array in self.bound]
         for position, _ in self.written_arguments:
             own = tensors[position]._data
@@ -127,7 +130,12 @@ class Runner:
             for root, other in zip(roots, tensors):
                 if root == roots[position] and other._data is not own:
                     return True
-        return not self.written_roots.isdisjoint(roots)
+        return not self.find_roots().isdisjoint(roots)
+
+    def find_roots(self) -> set[int]:
+        """The memory of tensors from outside that the program writes."""
+        self.written_roots = {root_of(tensor._data) for tensor in self.written}
+        return self.written_roots
 
     def recheck(self) -> bool:
         version = structure.version

@@ -36,6 +36,7 @@ class Backward(Event):
     root: str | None  # the class of the node that made the loss, such as "DivBackward0"
     graphs_alive: int  # graphs of earlier backward passes that something still holds
     parameters: Ids = ()  # what it has added to so far; the ledger fills this in
+    loss: float | None = None  # its value, where it is a number that need not be waited for
     not_finite: str | None = None  # the first op whose value was not finite, where the loss is not
     plain_mean: bool = False  # the loss is an average over a batch that nothing divides any further
 
@@ -87,7 +88,7 @@ class GradWrite(Event):
 
 @dataclass(slots=True, eq=False)
 class Clip(Event):
-    """`how` is "norm" or "value"; `parameters` are those given, `with_gradient` those of them that had a gradient."""
+    """`how` is "norm" or "value"; `with_gradient` are those of the given parameters that had a gradient."""
 
     how: str
     limit: float
@@ -136,7 +137,7 @@ class ParameterWrite(Event):
 
 @dataclass(slots=True, eq=False)
 class Statistics(Event):
-    """Sizes at a step, taken now and then: norms of gradients and weights, and how far the step moved the weights."""
+    """Sizes at a step, taken now and then: norms of gradients and weights, and how far the step moved them."""
 
     optimizer: int
     parameters: Ids
@@ -163,7 +164,7 @@ class Scale(Event):
 
 @dataclass(slots=True, eq=False)
 class Unscale(Event):
-    """The program called `scaler.unscale_(optimizer)` itself, so that gradients have their true size from here on."""
+    """The program called `scaler.unscale_(optimizer)` itself: gradients have their true size from here on."""
 
     scaler: int
     optimizer: int
@@ -254,8 +255,9 @@ class Forward(Event):
 
 @dataclass(slots=True, eq=False)
 class Cut(Event):
-    """A tensor with a history was taken out of its graph (`how` is "detach", "data", "tensor", "item"), or a new leaf
-    was made that requires a gradient ("leaf"), while gradients were on and between the forward calls that Forward tells of. `after` is the module that began to run last, if any did."""
+    """A tensor with a history was taken out of its graph (`how` is "detach", "data", "tensor", "item"), or a new
+    leaf was made that requires a gradient ("leaf"), while gradients were on and between the forward calls that
+    Forward tells of. `after` is the module that began to run last, if any did."""
 
     how: str
     after: int | None

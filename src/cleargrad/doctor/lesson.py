@@ -59,6 +59,11 @@ class Note:
     rates: list[float]  # learning rates of the optimizer, if it is one's step
     state: dict[str, int]  # step: what the optimizer keeps for itself, by name, in bytes
 
+    def pairs(self) -> list[tuple[Values, Values]]:
+        """The values of each parameter before and after, of those that were there both times."""
+        before = {values.parameter: values for values in self.before.values}
+        return [(before[new.parameter], new) for new in self.after.values if new.parameter in before]
+
 
 class Lesson(Session):
     """A session that also takes notes."""
@@ -141,8 +146,9 @@ class Lesson(Session):
     def look(self) -> Look:
         tensors = [(record.number, record.ref()) for record in self.registry.parameters]
         alive = [(number, tensor) for number, tensor in tensors if tensor is not None and not tensor.is_meta]
-        if not self.chosen:
-            self.chosen = choose([number for number, tensor in alive if tensor.requires_grad])
+        trained = [number for number, tensor in alive if tensor.requires_grad]
+        if not self.chosen or not set(self.chosen).intersection(trained):
+            self.chosen = choose(trained)
         gradients = [tensor.grad for _, tensor in alive if tensor.grad is not None]
         return Look(
             [

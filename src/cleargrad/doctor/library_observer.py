@@ -1,9 +1,9 @@
 """A library with PyTorch's interface, watched: hooks where it has them, patches where it has none.
 
 Hooks: steps of all optimizers, registration of parameters and modules. Patched and put back afterwards: autograd's
-backward and grad, zero_grad, clipping, GradScaler, schedulers, DataLoader, modes and copies of modules. Every call is
-passed on unchanged: a watched run computes what an unwatched one does. torch_adapter.py and cleargrad_adapter.py say
-what the two libraries differ in. Read next: torch_adapter.py.
+backward and grad, zero_grad, clipping, GradScaler, schedulers, DataLoader, modes and copies of modules. Every call
+is passed on unchanged: a watched run computes what an unwatched one does. torch_adapter.py and cleargrad_adapter.py
+say what the two libraries differ in. Read next: torch_adapter.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cleargrad.doctor.observer import Observer
@@ -147,7 +147,7 @@ class LibraryObserver(Observer):
             # A generator would be empty after the first look; PyTorch warns of an empty one, but not of a list.
             given = [parameters] if isinstance(parameters, tensor) else list(parameters)
             self.clip_begin(given)
-            passed = given if given or isinstance(parameters, (tensor, list, tuple)) else (p for p in ())
+            passed = given if given or isinstance(parameters, (tensor, list, tuple)) else nothing()
             result = clip(passed, limit, *args, **kwargs)
             self.clip_end(given, how, float(limit))
             return result
@@ -367,6 +367,11 @@ def with_own(base: type, name: str) -> list[type]:
         if name in vars(kind) and kind not in found:
             found.append(kind)
     return found
+
+
+def nothing() -> Iterator[Any]:
+    """An empty generator: PyTorch warns of one, and of nothing else that is empty."""
+    yield from ()
 
 
 class FlagOfModule:

@@ -1,8 +1,8 @@
 """Noticing what the program does to gradients and parameters by its own hand, without patching a tensor.
 
-Before every event that matters, each gradient's identity and version are compared with how they were left. Values are
-looked at rarely: where a gradient would otherwise count as reused, and at a few steps for parameters that no
-optimizer changes. Tensors are only ever looked at, never kept. Read next: observer.py.
+Before every event that matters, each gradient's identity and version are compared with how they were left. Values
+are looked at rarely: where a gradient would otherwise count as reused, and at a few steps for parameters that no
+optimizer changes. Tensors are only ever looked at, never kept. Read next: gradient_observer.py.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class Noticing:
     # What was expected -------------------------------------------------------------------------------------
 
     def take_samples(self) -> None:
-        """Some values of gradients before a pass adds to what was used, so that a finding can say what it expected."""
+        """Some values of gradients before a pass adds to what was used: findings say what they expected."""
         records = self.registry.parameters
         for number in sorted(self.ledger.stale, key=lambda number: records[number].numel)[:4]:
             if number not in self.samples:
@@ -233,7 +233,7 @@ class Noticing:
                     self.samples[number] = sample_of(tensor.grad)
 
     def compare_samples(self) -> dict[int, tuple[list[float], list[float]]]:
-        """Per parameter that would be stepped with used contributions: its gradient without them, and with them."""
+        """Per parameter that would be stepped with used contributions: its gradient without and with them."""
         compared = {}
         for number, before in self.samples.items():
             tensor = self.registry.parameters[number].ref()
@@ -246,8 +246,8 @@ class Noticing:
     # Parameters --------------------------------------------------------------------------------------------
 
     def notice_writes(self) -> None:
-        """Tells of parameters without a step of their own that have changed since they were last probed: hand-written
-        updates, averages of weights, copies from other networks."""
+        """Tells of parameters without a step of their own that have changed since they were last probed:
+        hand-written updates, averages of weights, copies from other networks."""
         written = []
         for record in self.registry.parameters:
             if record.steps:

@@ -50,6 +50,7 @@ class Session:
         self.findings = Findings()
         self.story = Story(self.ledger)
         self.familiarity = Familiarity(self.ledger)
+        self.always: dict[type[Event], tuple] = {}  # see every_time
         self.strict = strict
         self.warn = warn  # says each problem as a Python warning at once
         self.ignore = frozenset(ignore)
@@ -136,12 +137,20 @@ class Session:
         self.ledger.take(event)
         checks = self.by_kind.get(type(event), ())
         if checks and self.familiarity.knows(event):
-            checks = [entry for entry in checks if entry[1] is None or entry[1].rule.every_time]
+            checks = self.every_time(type(event), checks)
         for check, case in checks:
             for finding in check(event, case) or ():
                 self.found(finding, isinstance(event, End))
         if self.max_steps is not None and type(event) is Step and event.count >= self.max_steps:
             raise MaxSteps(0)
+
+    def every_time(self, kind: type[Event], checks: Any) -> Any:
+        """Those of some checks that hear also what is familiar."""
+        known = self.always.get(kind)
+        if known is None or known[0] is not checks or known[1] != len(checks):
+            chosen = [entry for entry in checks if entry[1] is None or entry[1].rule.every_time]
+            known = self.always[kind] = (checks, len(checks), chosen)
+        return known[2]
 
     def found(self, finding: Finding, at_end: bool) -> None:
         if not self.findings.add(finding):

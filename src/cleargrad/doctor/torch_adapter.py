@@ -1,7 +1,7 @@
 """Real PyTorch as the doctor's engine.
 
-Accumulation is heard through a hook on each parameter; a mark in the metadata of a loss's node tells whether its graph
-is still alive. Nothing here imports torch: the program has done so. Read next: cleargrad_adapter.py.
+Accumulation is heard through a hook on each parameter; a mark in the metadata of a loss's node tells whether its
+graph is still alive. Nothing here imports torch: the program has done so. Read next: cleargrad_adapter.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 from cleargrad.doctor.library_observer import LibraryObserver
 from cleargrad.doctor.places import PACKAGE
 from cleargrad.doctor.registry import Parameter
-
 
 GRAPH, SCALED = "cleargrad doctor: graph", "cleargrad doctor: scaled by"  # keys in the metadata of nodes
 NODES_BEHIND = 12  # nodes between a loss and a scaler's product that are looked through

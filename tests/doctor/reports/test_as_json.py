@@ -100,3 +100,12 @@ def test_the_documentation_names_every_field(tmp_path: Path) -> None:
     fields |= set(report["sizes"][0]) | set(report["timeline"]) | set(report["timeline"]["moments"][0])
     fields |= set(report["timeline"]["buckets"][0]) | set(report["timeline"]["buckets"][0]["moments"][0])
     assert fields == documented
+
+
+def test_a_session_saves_itself_and_shows_itself_in_a_notebook(tmp_path: Path) -> None:
+    session = watch_script(tmp_path, BUG)
+    for ending, start in ((".json", "{"), (".sarif", "{"), (".html", "<!doctype html>"), (".txt", "error")):
+        session.save(str(tmp_path / f"report{ending}"))
+        assert (tmp_path / f"report{ending}").read_text().startswith(start)
+    assert session._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert str(session).endswith("1 problem in 5 steps; 1 error")

@@ -206,7 +206,7 @@ def stepped(event: Step, note: Note, session: Lesson) -> list[str]:
 def is_plain(note: Note, rate: float) -> bool:
     """Whether the step was: weight minus learning rate times gradient."""
     checks = []
-    for before, after in zip(note.before.values, note.after.values, strict=True):
+    for before, after in note.pairs():
         for old, new, gradient in zip(before.weight, after.weight, before.gradient or (), strict=False):
             checks.append(
                 math.isclose(new - old, -rate * gradient, rel_tol=1e-2, abs_tol=1e-6 * max(1.0, abs(old)))
@@ -225,7 +225,7 @@ def table(note: Note, session: Lesson) -> str:
     """Before and after, for a few elements; nothing where nothing changed."""
     of_weights = isinstance(note.event, Step)
     rows = []
-    for before, after in zip(note.before.values, note.after.values, strict=True):
+    for before, after in note.pairs():
         old = before.weight if of_weights else before.gradient
         new = after.weight if of_weights else after.gradient
         if old != new:

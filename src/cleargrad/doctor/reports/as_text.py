@@ -66,7 +66,9 @@ class Page:
         """One finding: what, where, the lines around, why, and what to do."""
         place = where(finding)
         head = f"{self.paint(finding.severity, finding.severity)}  {self.paint(finding.rule, 'bold')}"
-        lines = [head + (f"  {place}" if place else ""), self.wrapped(finding.message, "  "), ""]
+        is_long = len(finding.severity) + len(finding.rule) + len(place) + 4 > self.width
+        lines = [head + (("\n  " if is_long else "  ") + place if place else "")]
+        lines += [self.wrapped(finding.message, "  "), ""]
         source = self.source(finding)
         lines += [*source, ""] if source else []
         lines += [self.wrapped(text, "  - ", "    ") for text in finding.evidence]

@@ -113,6 +113,8 @@ def columns_of(windows: list[Window], session: Any) -> list[Column]:
         kind = KINDS.get(type(events[number]))
         if kind is not None:
             column = column_of(events[number], kind, session)
+            if columns and not gap:
+                column.step = max(column.step, columns[-1].step)  # an optimizer that has made fewer steps
             column.after_gap = gap
             columns.append(column)
             gap = False

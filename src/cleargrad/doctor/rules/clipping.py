@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from cleargrad.doctor.events import Clip, GradWrite, Scale, Step, Unscale
 from cleargrad.doctor.findings import Finding
+from cleargrad.doctor.ledger import LONGEST_BUCKET
 from cleargrad.doctor.rules import Case, rule
 from cleargrad.doctor.rules.drop import kind_of
 from cleargrad.doctor.sentences import counted, listed
@@ -116,10 +117,11 @@ def clip_in_every_micro_batch(event: Clip | Step, case: Case) -> Iterator[Findin
         if not math.isinf(event.limit):
             for number in event.with_gradient:
                 seen.setdefault(number, []).append((event, len(case.ledger.bucket(number).fresh)))
+                del seen[number][:-LONGEST_BUCKET]
         return
     use = case.ledger.use
     found: list[int] = []
-    line = None
+    line, times = None, 0
     for number in event.with_gradient:
         clips = seen.pop(number, [])
         passes = [] if use is None else use.fresh.get(number, [])
@@ -128,11 +130,11 @@ def clip_in_every_micro_batch(event: Clip | Step, case: Case) -> Iterator[Findin
         same = len({kind_of(backward) for backward in passes}) == 1 and len(lines) == 1
         if same and len(clips) > 1 and sizes == list(range(1, len(passes) + 1)):
             found.append(number)
-            line = clips[0][0].place
+            line, times = clips[0][0].place, len(clips)
     if found and line is not None:
         yield case.finding(
             event,
-            f"gradients were clipped after every micro-batch, {counted(len(sizes), 'time')} before step {event.step}",
+            f"gradients were clipped after every micro-batch, {times} times before step {event.step}",
             fix="clip once, after the last backward() of the window and before step()",
             evidence=[f"clipped at {line} after each backward call of the window"],
             place=line,

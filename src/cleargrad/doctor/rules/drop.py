@@ -1,8 +1,8 @@
 """Contributions that no step ever used, and steps that had nothing to use.
 
-Many correct programs drop contributions: the gradients that a generator's loss leaves in the discriminator, attacks on
-inputs, the first half of SAM. So a drop is a mistake only where the step then had nothing, or where the very calls that
-fill its window are dropped again and again. Read next: rules/windows.py.
+Many correct programs drop contributions: the gradients that a generator's loss leaves in the discriminator,
+attacks on inputs, the first half of SAM. So a drop is a mistake only where the step then had nothing, or where the
+very calls that fill its window are dropped again and again. Read next: rules/windows.py.
 """
 
 from __future__ import annotations

@@ -42,14 +42,15 @@ def cut_behind(run: Pass, broken: set[int], healthy: set[int]) -> Cut | None:
     if not positions:
         return None
     for cut in run.cuts:
-        if cut.how in ("item", "leaf") or cut.after is None or cut.after not in order:
+        if cut.how == "leaf" or cut.after is None or cut.after not in order:
             continue
         here = order[cut.after]
         if here < min(positions):
             continue
         between = run.modules[min(positions) : here + 1]
         follows = any(number in healthy for number in run.modules[here + 1 :])
-        if follows or not any(number in healthy for number in between):
+        direct = not any(number in healthy for number in between)
+        if (follows and direct) if cut.how == "item" else (follows or direct):
             return cut
     return None
 

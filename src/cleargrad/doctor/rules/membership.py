@@ -39,6 +39,7 @@ def parameter_not_in_optimizer(event: Any, case: Case) -> Iterator[Finding]:
     elif isinstance(event, Step):
         if event.count == 2:
             memory.setdefault("roots", {}).update(roots_of_parameters(case))
+        note_company(event, case)
     elif not memory.get("by hand"):
         yield from outsiders(event, case)
 
@@ -58,6 +59,15 @@ def note_values(event: Accumulate, case: Case) -> None:
             record.written += 1
 
 
+def note_company(event: Step, case: Case) -> None:
+    """Which parameters the backward passes fill whose contributions elsewhere a step uses."""
+    use, company = case.ledger.use, case.memory.setdefault("company", {})
+    own = {record.number for record in case.registry.optimizers[event.optimizer].parameters}
+    passes = {each.number: each for found in (() if use is None else use.fresh.values()) for each in found}
+    for number in {number for each in passes.values() for number in each.parameters} - own:
+        company[number] = company.get(number, 0) + 1
+
+
 def outsiders(event: End, case: Case) -> Iterator[Finding]:
     optimizers = case.registry.optimizers
     stepping = [optimizer for optimizer in optimizers if steps_at_all(optimizer)]
@@ -70,7 +80,7 @@ def outsiders(event: End, case: Case) -> Iterator[Finding]:
         if held:
             if record.received > PATIENCE:
                 idle.setdefault(held[0].number, []).append(record)
-        elif record.received >= 2 and not is_left_alone(record, case):
+        elif case.memory.get("company", {}).get(record.number, 0) >= 2 and not is_left_alone(record, case):
             nearest = nearest_optimizer(record, stepping, case)
             if nearest is not None and nearest.steps >= 2:
                 outside.setdefault(nearest.number, []).append(record)

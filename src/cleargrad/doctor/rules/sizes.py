@@ -23,6 +23,7 @@ VANISHED_RATIO = 1e-5  # to the largest gradient of the same step
 VANISHING_STEPS = 3
 EXPLODED = 1e6  # norm of a gradient that is too large in any history
 EXPLODED_RATIO = 1e5  # to the weights
+STEEP = 10  # relative change of the loss per relative change of the weights
 SPIKE, GROWTH = 1e4, 1e3  # to the first steps: at once, or after growing for a few steps
 LARGE = 1e2  # norms below this are never called exploding
 
@@ -175,8 +176,7 @@ def explosion(event: Statistics, case: Case, growth: Growth, total: float) -> st
     """In what respect a step's gradients are too large, or None. Values that are not finite are another rule's."""
     if math.isnan(total) or (math.isinf(total) and not overflows(event, case)):
         return None
-    heavy = [weight for _, gradient, weight in matrices(event, case) if gradient > max(EXPLODED, EXPLODED_RATIO * weight)]
-    if heavy:
+    if is_steep(event, case):
         growth.huge += 1
     if math.isinf(total) or growth.huge == 2:
         return "far beyond the weights"
@@ -186,6 +186,16 @@ def explosion(event: Statistics, case: Case, growth: Growth, total: float) -> st
     if total > SPIKE * growth.usual or (rising and total > GROWTH * growth.usual):
         return f"{total / max(growth.usual, 1e-30):.0e} times as large as in the first steps"
     return None
+
+
+def is_steep(event: Statistics, case: Case) -> bool:
+    """Whether gradients are huge because the weights multiply each other, and not because the data is large: then a
+    small relative change of all weights changes the loss by many times itself."""
+    rows = list(matrices(event, case))
+    if not any(gradient > max(EXPLODED, EXPLODED_RATIO * weight) for _, gradient, weight in rows):
+        return False
+    losses = [abs(backward.loss) for backward in passes_of(event, case) if backward.loss]
+    return bool(losses) and sum(gradient * weight for _, gradient, weight in rows) > STEEP * max(losses)
 
 
 def overflows(event: Statistics, case: Case) -> bool:
@@ -201,10 +211,11 @@ def overflows(event: Statistics, case: Case) -> bool:
 class Movement:
     """How often a parameter was measured, whether it ever moved, and for how many steps it has not."""
 
-    __slots__ = ("event", "measured", "moved", "rate", "still")
+    __slots__ = ("event", "moved", "optimizer", "rate", "still")
 
-    def __init__(self) -> None:
-        self.measured = self.still = 0
+    def __init__(self, optimizer: int) -> None:
+        self.optimizer = optimizer
+        self.still = 0
         self.moved = False
         self.event: Statistics | None = None
         self.rate: Any = None  # learning rate
@@ -222,8 +233,7 @@ def update_lost(event: Statistics | End, case: Case) -> Iterator[Finding]:
             continue
         if not moved and gradient < LOST_RATIO * weight and is_precise(case.registry.parameters[number].ref()):
             continue
-        movement = case.memory.setdefault(number, Movement())
-        movement.measured += 1
+        movement = case.memory.setdefault(number, Movement(event.optimizer))
         movement.moved |= moved
         movement.still = 0 if moved else movement.still + 1
         if movement.still in (1, UNMOVED):
@@ -246,10 +256,13 @@ def rate_of(case: Case, optimizer: int, number: int) -> Any:
 
 def lost_updates(event: End, case: Case) -> Iterator[Finding]:
     groups: dict[int, list[int]] = {}
+    moving = {movement.optimizer for movement in case.memory.values() if not movement.still}
     for number, movement in case.memory.items():
-        enough = UNMOVED_LATELY if movement.moved else UNMOVED
-        if movement.still >= enough:
-            groups.setdefault(movement.event.optimizer, []).append(number)
+        tensor = case.registry.parameters[number].ref()
+        # In float32, a weight of 1 with a very small gradient may stand still for a while in a healthy run.
+        certain = movement.rate == 0 or not is_precise(tensor) or movement.optimizer not in moving
+        if certain and movement.still >= (UNMOVED_LATELY if movement.moved else UNMOVED):
+            groups.setdefault(movement.optimizer, []).append(number)
     for numbers in groups.values():
         movement = case.memory[numbers[0]]
         tensors = [case.registry.parameters[number].ref() for number in numbers]

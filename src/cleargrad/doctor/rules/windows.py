@@ -1,7 +1,7 @@
 """Accumulation over several backward passes that an epoch's end cuts short.
 
-A window is what one step uses. Where windows hold several passes of one kind and the loader ends in the middle of one,
-the rest must be stepped or cleared before the next epoch. Read next: rules/clipping.py.
+A window is what one step uses. Where windows hold several passes of one kind and the loader ends in the middle of
+one, the rest must be stepped before the next epoch. Read next: rules/clipping.py.
 """
 
 from __future__ import annotations
