@@ -1,4 +1,4 @@
-"""Draws docs/figures/zero-grad.svg from what benchmarks/zero_grad.py last wrote. Needs matplotlib.
+"""Draws docs/figures/zero-grad.svg from what benchmarks/zero_grad.py last wrote.
 
 python docs/figures/zero_grad.py
 """
@@ -8,45 +8,34 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import matplotlib
+from cleargrad.charts import Bar, Bars
 
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
+import drawing
 
-HERE = Path(__file__).parent
-RESULTS = HERE.parent.parent / "benchmarks" / "results" / "zero_grad.json"
-PANELS = {
-    "zero and backward, ms": "zero_grad() and backward(), milliseconds",
-    "peak, MB": "peak memory of training, MB",
+RESULTS = Path(__file__).parent.parent.parent / "benchmarks" / "results" / "zero_grad.json"
+TITLES = {
+    "zero and backward, ms": "Time of zero_grad() and backward(): zeros / None",
+    "peak, MB": "Peak memory of training: zeros / None",
 }
-COLOURS = {"cleargrad": "#1f6f8b", "torch": "#c0673a"}
-LINES = {"None": "-", "zeros": "--"}
+COLOURS = {"cleargrad": 1, "torch": 3}
+NAMES = {"cleargrad": "cleargrad", "torch": "PyTorch"}
 
 
-def draw(axes, title: str, rows: dict[str, dict[str, float]]) -> None:
-    parameters = [int(count) for count in rows]
-    for name in rows[min(rows)]:
-        library, way = name.split(", ")
-        values = [row[name] for row in rows.values()]
-        label = f"{'PyTorch' if library == 'torch' else library}, {way}"
-        axes.plot(
-            parameters, values, LINES[way], marker="o", markersize=3, color=COLOURS[library], label=label
-        )
-    axes.set(title=title, xlabel="parameters", xscale="log", yscale="log")
-    axes.grid(True, linewidth=0.3)
+def bars(rows: dict[str, dict[str, float]]) -> list[Bar]:
+    """How many times as much zeros cost, by number of parameters and library."""
+    found = []
+    for parameters, row in rows.items():
+        for library, colour in COLOURS.items():
+            ratio = row[f"{library}, zeros"] / row[f"{library}, None"]
+            name = f"{int(parameters) / 1e6:.1f} million, {NAMES[library]}"
+            found.append(Bar(name, ratio, ratio, ratio, colour))
+    return found
 
 
 def main() -> None:
-    # Fixed names inside the file, and no date: the same results give the same file.
-    plt.rcParams.update(
-        {"svg.hashsalt": "cleargrad", "svg.fonttype": "none", "font.size": 9, "axes.titlesize": 9}
-    )
-    results = json.loads(RESULTS.read_text())["rows"]
-    figure, panels = plt.subplots(1, 2, figsize=(8.5, 3.4), layout="constrained")
-    for axes, (name, title) in zip(panels, PANELS.items()):
-        draw(axes, title, results[name])
-    panels[0].legend(frameon=False)
-    figure.savefig(HERE / "zero-grad.svg", metadata={"Date": None})
+    rows = json.loads(RESULTS.read_text())["rows"]
+    groups = {title: bars(rows[name]) for name, title in TITLES.items()}
+    drawing.chart("zero-grad", Bars("What zeros cost, compared with None", groups))
 
 
 if __name__ == "__main__":

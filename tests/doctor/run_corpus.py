@@ -2,7 +2,8 @@
 
     python -m tests.doctor.run_corpus ENGINE SCRIPT...
 
-prints a JSON object: per script its findings, and how it ended. One process for all, so that PyTorch is imported once.
+prints a JSON object: per script its findings, and how it ended. One process for all, so that PyTorch is
+imported once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The corpus: small training scripts, buggy and correct, on both engines.
 
-A buggy script marks the line of its finding with `# <- rule`. A comment on top may say `# companions: rule, ...`, findings
-that the same mistake brings with it; `# any-line: rule`, a finding whose line may differ; `# fails`, that the script ends
-in an exception. A correct script must bring no error and no warning.
+A buggy script marks the line of its finding with `# <- rule`. A comment on top may say `# companions: rule, ...`,
+findings that the same mistake brings with it; `# any-line: rule`, a finding whose line may differ; `# fails`, that
+the script ends in an exception. A correct script must bring no error and no warning.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cleargrad.doctor.rules import load
 
 CORPUS = Path(__file__).parent / "corpus"
 ROOT = Path(__file__).parents[2]
@@ -87,3 +89,23 @@ def describe(result: dict[str, Any]) -> str:
         for each in result["findings"]
     ]
     return "\n".join(lines) or "no findings"
+
+
+@pytest.mark.parametrize("name", sorted({rule.name for rule in load().values()}))
+def test_every_rule_has_a_page_that_quotes_a_real_finding(name: str) -> None:
+    page = (ROOT / "docs" / "rules" / f"{name}.md").read_text(encoding="utf-8")
+    script = re.search(r"corpus/buggy/(\w+)\.py", page)
+    assert script is not None
+    found = results("torch")[str(CORPUS / "buggy" / f"{script[1]}.py")]["findings"]
+    messages = [each["message"] for each in found if each["rule"] == name]
+    assert any(without_figures(message) in without_figures(page) for message in messages), messages
+
+
+def without_figures(text: str) -> str:
+    """Figures in scientific notation may differ in their last digits from machine to machine."""
+    return re.sub(r"\d\.?\d*e[+-]\d+", "#", text)
+
+
+def test_every_rule_is_in_the_corpus() -> None:
+    marked = {rule for path in BUGGY for rule, _ in marked_lines(path.read_text(encoding="utf-8"))}
+    assert {rule.name for rule in load().values()} <= marked

@@ -1,4 +1,4 @@
-"""What `cleargrad explain` notes: the graph of the first step, and what each call changed; the same on both engines."""
+"""What `cleargrad explain` notes, on both engines: the graph of the first step, and what each call changed."""
 
 from __future__ import annotations
 
@@ -92,15 +92,7 @@ def test_large_graphs_are_gathered_by_module(tmp_path: Path) -> None:
     titles = [box.title for box in graph.boxes]
     assert len(titles) <= 36 and "1.19" in titles
     (block,) = [box for box in graph.boxes if box.title == "1.7"]
-    assert (
-        block.kind == "module"
-        and block.leaves == ["1.7.0.bias", "1.7.0.weight"]
-        or set(block.leaves)
-        == {
-            "1.7.0.weight",
-            "1.7.0.bias",
-        }
-    )
+    assert block.kind == "module" and set(block.leaves) == {"1.7.0.weight", "1.7.0.bias"}
     assert [graph.boxes[source].title for source in block.inputs] == ["1.6"]
 
 

@@ -14,8 +14,8 @@ EPILOG = """\
 examples:
   source <(cleargrad completion bash)             this shell only
   cleargrad completion bash >> ~/.bash_completion
-  cleargrad completion zsh > ~/.zfunc/_cleargrad  with fpath+=~/.zfunc in .zshrc,
-                                                  before compinit
+  cleargrad completion zsh > ~/.zfunc/_cleargrad  with fpath+=~/.zfunc before
+                                                  compinit in ~/.zshrc
   cleargrad completion fish > ~/.config/fish/completions/cleargrad.fish"""
 
 

@@ -176,8 +176,8 @@ def finding_text(session: Any) -> str:
 def speed_in_words(compiled: Run, eager: Run) -> str:
     first = sum(compiled.times[:3])
     return (
-        f"One native program: {1e3 / compiled.speed:.2f} ms a step, {1e3 / eager.speed:.2f} ms uncompiled. "
-        f"Compiled within {first:.1f} s."
+        f"One native program: {1e3 / compiled.speed:.2f} ms a step, {1e3 / eager.speed:.2f} uncompiled; "
+        f"compiled within {first:.1f} s."
     )
 
 
@@ -260,11 +260,17 @@ def write_charts(folder: Path, wrong: Run, right: Run, session: Any, speed: str)
 
 
 def next_steps(folder: Path) -> str:
+    """Three commands, as they can be typed here, with what they are good for."""
+    program = terminal.program()
     commands = {
-        f"cleargrad doctor {folder / 'forgetful.py'}": "works on any training script",
-        f"cleargrad explain {folder / 'right.py'}": "its gradients, step by step",
-        "cleargrad run your_script.py": "your PyTorch script, unchanged",
+        f"{program} doctor {folder / 'forgetful.py'}": "works on any training script",
+        f"{program} explain {folder / 'right.py'}": "its gradients, step by step",
+        f"{program} run your_script.py": "your PyTorch script, unchanged",
     }
     width = max(map(len, commands))
-    lines = [f"  {paint(f'{command:<{width}}', 'cyan')}  {text}" for command, text in commands.items()]
+    fits = width + max(map(len, commands.values())) <= 76
+    lines = []
+    for command, text in commands.items():
+        padded = f"{command:<{width}}  " if fits else f"{command}\n      "
+        lines.append(f"  {paint(padded, 'cyan')}{text}")
     return "\n".join(["", paint("Try next", "bold"), *lines])

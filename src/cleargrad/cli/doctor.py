@@ -32,7 +32,7 @@ examples:
   cleargrad doctor --html report.html -m package.train
 
 The exit status is the script's own, and 1 where there is any error or warning.
-Read on: docs/design/15-doctor.md."""
+Read on: docs/doctor.md."""
 
 
 def add_to(commands) -> None:

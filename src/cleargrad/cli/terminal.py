@@ -98,6 +98,15 @@ def make_folder(command: str, folder: Path) -> None:
         raise CommandError(command, f"cannot write to the folder {folder}", reason=problem, fix=fix)
 
 
+def program() -> str:
+    """What to type for `cleargrad`: where it is not on the path, how this process was started."""
+    if shutil.which("cleargrad") is not None:
+        return "cleargrad"
+    if os.path.basename(sys.argv[0]) == "cleargrad":
+        return min(sys.argv[0], os.path.relpath(sys.argv[0]), key=len)
+    return "python -m cleargrad"
+
+
 # What people see ---------------------------------------------------------------------------------------------
 
 

@@ -132,7 +132,9 @@ class Jit:
 
     def __init__(self) -> None:
         host()
-        self.linker = llvm.create_lljit_compiler(target_machine())
+        # The default linker may place code and its constants too far apart in a process with much memory, and
+        # aborts then; this one keeps what belongs together in one piece.
+        self.linker = llvm.create_lljit_compiler(target_machine(), use_jit_link=True)
         self.linked: dict[str, tuple[int, Any]] = {}  # by their identities
         self.lock = threading.Lock()
         self.compiler = Compiler()

@@ -25,6 +25,7 @@ from cleargrad.compile.tracer import Tracer
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import FROZEN, Tensor
+from cleargrad.core.watch import watch
 from cleargrad.errors import error
 from cleargrad.ops.record import CaptureError, Graph
 
@@ -78,10 +79,16 @@ class Compiled:
         return self.choose(args, kwargs)
 
     def run(self, entry: Entry, args: tuple, kwargs: dict[str, Any]) -> Any:
+        observer = watch.observer
         try:
-            return entry.run(args, kwargs)
+            if observer is None:
+                return entry.run(args, kwargs)
+            observer.program_begins(entry)
+            result = entry.run(args, kwargs)
         except OutOfRange:
             return self.function(*args, **kwargs)  # fails as well, and names the tensor and the user's line
+        observer.program_ends(entry)
+        return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -141,8 +148,15 @@ class Compiled:
             entry = Entry(key, self.make)
             given = entry.begin(tracer, tensors, args, kwargs)
             names = Names(tracer, self.function)
-            with fresh_casts(), tracer, names:
-                result = self.function(*given[0], **given[1])
+            observer = watch.observer
+            if observer is not None:
+                observer.recording_begins()
+            try:
+                with fresh_casts(), tracer, names:
+                    result = self.function(*given[0], **given[1])
+            finally:
+                if observer is not None:
+                    observer.recording_ends(entry)
             result = entry.finish(tracer, names, result)
         if tracer.reason is None:
             self.keep(entry)

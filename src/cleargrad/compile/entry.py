@@ -24,6 +24,7 @@ from cleargrad.compile.tracer import Option, Pending, Tracer
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import Tensor, cell_of, wrap
+from cleargrad.core.watch import is_told, watch
 from cleargrad.ops.record import Call, Graph, Value
 
 
@@ -275,6 +276,7 @@ class Entry(Runner):
         self.bound = [[tensor, tensor._data] for tensor in found.values()]
         self.watched += [(tensor, tensor_facts, tensor_facts(tensor)) for tensor in found.values()]
         self.watched.append((None, everywhere, everywhere(None)))
+        self.watched.append((None if watch.observer is None else id(watch.observer), is_told, True))
 
     def read_options(self, options: list[Option]) -> None:
         """Options of one group are read and compared together."""

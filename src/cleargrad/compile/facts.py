@@ -24,6 +24,7 @@ from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.core.device import device
 from cleargrad.core.dtype import dtype
 from cleargrad.core.tensor import Tensor
+from cleargrad.core.watch import watch
 from cleargrad.errors import PACKAGE
 from cleargrad.nn import hooks as module_hooks
 from cleargrad.nn.module import Module
@@ -110,7 +111,7 @@ def tensor_facts(tensor: Tensor) -> tuple:
 
 
 def everywhere(_: Any) -> tuple:
-    """Hooks on all modules and all optimizers."""
+    """Hooks on all modules and all optimizers that may change anything."""
     tables = (
         module_hooks.global_forward_pre_hooks,
         module_hooks.global_forward_hooks,
@@ -119,7 +120,8 @@ def everywhere(_: Any) -> tuple:
         optimizer_hooks.EVERY_STEP_BEFORE,
         optimizer_hooks.EVERY_STEP_AFTER,
     )
-    return tuple(tuple(map(Same, table.values())) for table in tables)
+    onlookers = watch.onlookers
+    return tuple(tuple(Same(hook) for hook in table.values() if hook not in onlookers) for table in tables)
 
 
 def optimizer_facts(optimizer: Optimizer) -> tuple:

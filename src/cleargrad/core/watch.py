@@ -1,7 +1,8 @@
 """Who listens to the life of gradients: nobody, or an observer of the doctor's.
 
-The backward walk looks here once per leaf; with nobody listening that is all it costs. Everything else the doctor
-hears through hooks and patches, as it does on PyTorch. Read next: core/tensor.py.
+The backward walk looks here once per leaf, and a compiled function once per call; with nobody listening that is all
+it costs. Everything else the doctor hears through hooks and patches, as it does on PyTorch. Read next:
+core/tensor.py.
 """
 
 from __future__ import annotations
@@ -10,12 +11,23 @@ from typing import Any
 
 
 class Watch:
-    """`observer.leaf_filled(leaf)` is called when a backward pass has added to the gradient of a leaf."""
+    """`observer.leaf_filled(leaf)` is called when a backward pass has added to the gradient of a leaf.
 
-    __slots__ = ("observer",)
+    Of compiled functions it hears `recording_begins()` and `recording_ends(entry)` around a call that is recorded,
+    and `program_begins(entry)` and `program_ends(entry)` around the run of a program.
+    """
+
+    __slots__ = ("observer", "onlookers")
 
     observer: Any
+    onlookers: set[Any]  # hooks of its own: they change nothing, so that no program depends on them
 
 
 watch = Watch()
 watch.observer = None
+watch.onlookers = set()
+
+
+def is_told(observer: int | None) -> bool:
+    """Whether a program may run: who listens now, if anybody does, has heard what it does being recorded."""
+    return watch.observer is None or id(watch.observer) == observer

@@ -7,17 +7,18 @@ the walk. Read next: session.py.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cleargrad.core.mode import mode
 from cleargrad.core.watch import watch
+from cleargrad.doctor.compiled_steps import CompiledSteps
 from cleargrad.doctor.events import Event
-from cleargrad.doctor.library_observer import LibraryObserver
+from cleargrad.doctor.patches import Patches
 from cleargrad.doctor.torch_adapter import NODES_BEHIND
 
 
-class CleargradObserver(LibraryObserver):
+class CleargradObserver(CompiledSteps):
     """Observes cleargrad."""
 
     engine = "cleargrad"
@@ -28,7 +29,14 @@ class CleargradObserver(LibraryObserver):
         self.scaled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def is_compiling(self) -> bool:
-        return mode.recorder is not None
+        """A call that runs while it is recorded is like any other."""
+        recorder: Any = mode.recorder
+        return recorder is not None and not recorder.runs
+
+    def onlooks(self, patches: Patches, register: Callable, hook: Callable) -> None:
+        watch.onlookers.add(hook)
+        patches.undo.append(lambda: watch.onlookers.discard(hook))
+        super().onlooks(patches, register, hook)
 
     def attach(self, objects: Iterable[Any]) -> None:
         super().attach(objects)
@@ -52,8 +60,11 @@ class CleargradObserver(LibraryObserver):
     def leaf_filled(self, leaf: Any) -> None:
         """The backward walk has added to a leaf's gradient."""
         number = self.registry.parameter_numbers.by_id.get(id(leaf))
-        if number is not None and not self.closed and mode.recorder is None:
-            self.accumulated(number)
+        if number is None or self.closed:
+            return
+        if self.attentive and self.is_compiling():
+            return
+        self.accumulated(number)
 
     def mark_graph(self, root: Any) -> weakref.ref | None:
         node = root.grad_fn

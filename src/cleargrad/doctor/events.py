@@ -261,7 +261,7 @@ class Cut(Event):
 
     how: str
     after: int | None
-    parameter: int | None = None  # the parameter itself that was taken out, as in `layer.weight.data`
+    behind: Ids = ()  # the parameters that it depends on, or the one that it is, as in `layer.weight.data`
 
 
 @dataclass(slots=True, eq=False)

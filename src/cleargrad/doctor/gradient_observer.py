@@ -34,7 +34,10 @@ def guarded(method: Callable) -> Callable:
         if self.closed:
             return
         try:
-            method(self, *args, **kwargs)
+            if self.attentive:
+                self.attend(method, args, kwargs)
+            else:
+                method(self, *args, **kwargs)
         except GradientError:
             raise
         except Exception as failure:
@@ -65,8 +68,10 @@ class GradientObserver(Noticing):
         self.ran: dict[
             int, bool
         ] = {}  # modules that ran forward since the last backward pass: in training mode?
-        self.cuts: list[tuple[str, Place | None, int | None, int | None]] = []
+        self.cuts: list[tuple[str, Place | None, int | None, tuple[int, ...]]] = []
         self.forwards_left = FORWARD_PASSES  # backward passes before which forward calls are still noted
+        self.may_be_silent = True  # whether steps that are like many before them need not be told one by one
+        self.attentive = False  # whether `attend` stands between this and what happens
 
     # What engines differ in --------------------------------------------------------------------------------
 
@@ -90,6 +95,10 @@ class GradientObserver(Noticing):
 
     def flush_forward(self) -> None:
         """Tells what ran forward since the last backward pass."""
+
+    def attend(self, method: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Calls a method of this observer, in a special way."""
+        method(self, *args, **kwargs)
 
     def wants(self, kind: type[events.Event]) -> bool:
         return self.kinds is None or kind in self.kinds
@@ -297,16 +306,8 @@ class GradientObserver(Noticing):
         if begun.closure:
             self.notice(record.parameters)
             begun.found = self.split(record)
-        record.steps += 1
-        self.count += 1
         scaler = self.scaler_steps[-1] if self.scaler_steps else None
-        found, missing, frozen = begun.found
-        step = events.Step(
-            self.count, record.steps, begun.place, record.number, found, missing, frozen, begun.closure, scaler,
-            record.steps,
-        )  # fmt: skip
-        self.step = max(self.step, record.steps + 1)
-        self.hear(step)
+        step = self.tell_step(record, begun.place, begun.found, begun.closure, scaler)
         if self.samples:
             for number in step.with_gradient:
                 self.samples.pop(number, None)
@@ -318,6 +319,18 @@ class GradientObserver(Noticing):
         if record.steps & (record.steps - 1) == 0:  # at steps 1, 2, 4, 8 and so on
             self.notice_writes()
             self.registry.name_parameters()  # while the models are alive
+
+    def tell_step(
+        self, record: Optimizer, place: Place | None, found: tuple, closure: bool, scaler: int | None
+    ) -> events.Step:
+        record.steps += 1
+        self.count += 1
+        step = events.Step(
+            self.count, record.steps, place, record.number, *found, closure, scaler, record.steps
+        )
+        self.step = max(self.step, record.steps + 1)
+        self.hear(step)
+        return step
 
     def after_step(self, record: Optimizer) -> None:
         """A step may itself clear or change gradients; only the first is worth an event."""
@@ -331,7 +344,8 @@ class GradientObserver(Noticing):
 
 def value_of(loss: Any) -> float | None:
     """The value of a loss; other devices than the CPU would have to be waited for and are not asked."""
-    return float(loss.item()) if loss.numel() == 1 and loss.device.type == "cpu" else None
+    plain = loss.numel() == 1 and loss.device.type == "cpu" and not loss.is_complex()
+    return float(loss.item()) if plain else None
 
 
 def is_plain_mean(node: Any, scaler: int | None) -> bool:

@@ -57,6 +57,10 @@ class LibraryObserver(Observer):
         self.forward_patches.restore()
         self.patches.restore()
 
+    def onlooks(self, patches: Patches, register: Callable, hook: Callable) -> None:
+        """Registers a hook that hears of everything and changes nothing."""
+        patches.handle(register(hook))
+
     def existing(self) -> list[Any]:
         """Models and optimizers that the program has made before the watch began."""
         kinds = (self.part("nn").Module, self.part("optim").Optimizer)
@@ -118,8 +122,8 @@ class LibraryObserver(Observer):
             if not compiling():
                 after(optimizer)
 
-        self.patches.handle(module.register_optimizer_step_pre_hook(step_begins))
-        self.patches.handle(module.register_optimizer_step_post_hook(step_ends))
+        self.onlooks(self.patches, module.register_optimizer_step_pre_hook, step_begins)
+        self.onlooks(self.patches, module.register_optimizer_step_post_hook, step_ends)
         self.after(module.Optimizer, "__init__", lambda made, *_: self.optimizer_made(made))
         self.after(module.Optimizer, "add_param_group", self.group_added)
         self.after(module.Optimizer, "zero_grad", self.optimizer_zeroed)
@@ -279,7 +283,7 @@ class LibraryObserver(Observer):
                 self.ran_unrecorded(module)
 
         hooks = self.part("nn.modules.module")
-        self.forward_patches.handle(hooks.register_module_forward_pre_hook(runs))
+        self.onlooks(self.forward_patches, hooks.register_module_forward_pre_hook, runs)
         for name, how in (("detach", "detach"), ("item", "item"), ("tolist", "item"), ("__float__", "item")):
             self.forward_patches.method(self.tensor, name, functools.partial(self.watched_cut, how))
         self.forward_patches.method(self.tensor, "data", self.watched_data)
@@ -288,9 +292,7 @@ class LibraryObserver(Observer):
     def watched_cut(self, how: str, original: Callable) -> Callable:
         @functools.wraps(original)
         def taken_out(tensor: Any) -> Any:
-            if tensor.grad_fn is not None:
-                self.cut(how, caller_place(2))
-            elif how == "detach" and tensor.requires_grad:
+            if tensor.grad_fn is not None or (how == "detach" and tensor.requires_grad):
                 self.cut(how, caller_place(2), tensor)
             return original(tensor)
 
@@ -298,9 +300,7 @@ class LibraryObserver(Observer):
 
     def watched_data(self, original: Any) -> property:
         def get(tensor: Any) -> Any:
-            if tensor.grad_fn is not None:
-                self.cut("data", caller_place(2))
-            elif tensor.requires_grad:
+            if tensor.requires_grad:
                 self.cut("data", caller_place(2), tensor)
             return original.__get__(tensor)
 
@@ -312,8 +312,9 @@ class LibraryObserver(Observer):
         @functools.wraps(original)
         def tensor(data: Any, *args: Any, **kwargs: Any) -> Any:
             parts = data if isinstance(data, (list, tuple)) else (data,)
-            if any(isinstance(part, kind) and part.grad_fn is not None for part in parts):
-                self.cut("tensor", caller_place(2))
+            cut = [part for part in parts if isinstance(part, kind) and part.grad_fn is not None]
+            if cut:
+                self.cut("tensor", caller_place(2), cut[0])
             elif kwargs.get("requires_grad"):
                 self.cut("leaf", caller_place(2))
             return original(data, *args, **kwargs)

@@ -22,27 +22,42 @@ def is_due(count: int) -> bool:
 
 
 class Measurement:
-    """What was measured before a step; `finish` compares, after it, and lets everything go."""
+    """What was measured before a step; `finish` compares, after it, and lets everything go.
+
+    With `later`, gradients are there only after the step: it is made by a program that computes them as well.
+    """
 
     __slots__ = ("gradient_norms", "norms", "records", "values", "weight_norms")
 
-    def __init__(self, record: Optimizer, norms: Any) -> None:
+    def __init__(self, record: Optimizer, norms: Any, later: bool = False) -> None:
         self.records: list[Parameter] = []
         self.values: list[Any] = []
         weights, grads = [], []
         for parameter in record.parameters:
             tensor = parameter.ref()
-            if tensor is None or tensor.grad is None or tensor.grad.is_sparse or tensor.is_meta:
+            if tensor is None or tensor.is_meta or not (later or is_dense(tensor.grad)):
                 continue
             self.records.append(parameter)
             weights.append(tensor.detach())
-            grads.append(tensor.grad.detach())
+            if not later:
+                grads.append(tensor.grad.detach())
             self.values.append(spread(tensor))
         self.norms = norms
-        self.gradient_norms = norms(grads)
+        self.gradient_norms = None if later else norms(grads)
         self.weight_norms = norms(weights)
 
+    def measure_gradients(self) -> None:
+        """Parameters that turn out to have none are left out."""
+        tensors = [record.ref() for record in self.records]
+        kept = [k for k, tensor in enumerate(tensors) if tensor is not None and is_dense(tensor.grad)]
+        self.gradient_norms = self.norms([tensors[k].grad.detach() for k in kept])
+        self.records = [self.records[k] for k in kept]
+        self.values = [self.values[k] for k in kept]
+        self.weight_norms = [self.weight_norms[k] for k in kept]
+
     def finish(self, number: int, step: events.Step) -> events.Statistics:
+        if self.gradient_norms is None:
+            self.measure_gradients()
         moved, changes, shares = [], [], []
         for parameter, before in zip(self.records, self.values, strict=True):
             tensor = parameter.ref()
@@ -62,6 +77,10 @@ class Measurement:
             tuple(moved),
             tuple(updates),
         )
+
+
+def is_dense(grad: Any) -> bool:
+    return grad is not None and not grad.is_sparse
 
 
 def spread(tensor: Any) -> Any:

@@ -6,11 +6,14 @@ library_observer.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from cleargrad.doctor import events
 from cleargrad.doctor.gradient_observer import AFTER_A_CHANGE, GradientObserver, guarded
 from cleargrad.doctor.places import Place, place_of_error, user_place
+
+NODES_WALKED = 256  # of the graph behind a tensor that is taken out of it
 
 
 class Observer(GradientObserver):
@@ -202,13 +205,15 @@ class Observer(GradientObserver):
     def cut(self, how: str, place: Place | None, tensor: Any = None) -> None:
         """A tensor with a history is taken out of its graph by a line of the user's, or a parameter is."""
         if place is not None and self.depth == 0 and not self.steps and len(self.cuts) < 64:
-            number = self.registry.parameter_numbers.by_id.get(id(tensor))
-            self.cuts.append((how, place, self.last_ran if self.ran else None, number))
+            numbers = self.registry.parameter_numbers.by_id
+            leaves = leaves_behind(tensor) if how in ("detach", "data", "tensor") else ()
+            behind = self.same(numbers[id(leaf)] for leaf in leaves if id(leaf) in numbers)
+            self.cuts.append((how, place, self.last_ran if self.ran else None, behind))
 
     def flush_forward(self) -> None:
         """Tells what ran and what was cut since the last backward pass."""
-        for how, place, after, number in self.cuts:
-            self.hear(events.Cut(*self.now(), place, how, after, number))
+        for how, place, after, behind in self.cuts:
+            self.hear(events.Cut(*self.now(), place, how, after, behind))
         self.cuts.clear()
         if self.ran or self.unrecorded:
             evaluating = self.same(number for number, training in self.ran.items() if not training)
@@ -235,3 +240,20 @@ class Observer(GradientObserver):
         place = None if error is None else place_of_error(error)
         message = None if error is None else str(error)
         self.hear(events.End(*self.now(), place, failed, message))
+
+
+def leaves_behind(tensor: Any) -> Iterator[Any]:
+    """The leaves that a tensor depends on, as far as a short walk through its graph finds them."""
+    if tensor.grad_fn is None:
+        yield tensor
+        return
+    waiting: list[Any] = [tensor.grad_fn]
+    seen: set[Any] = set()
+    for node in waiting:
+        if node is None or node in seen or len(seen) >= NODES_WALKED:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            yield leaf
+        waiting += [inner for inner, _ in node.next_functions]

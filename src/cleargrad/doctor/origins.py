@@ -42,7 +42,9 @@ def first_not_finite(root: Any) -> str | None:
 
 def nodes_behind(node: Any) -> list[Any]:
     """The nodes of a graph, from the loss on; those that feed a node come after it."""
-    found, seen, waiting = [], set(), [node]
+    found: list[Any] = []
+    seen: set[Any] = set()
+    waiting = [node]
     for each in waiting:
         if each is None or each in seen or len(found) > MOST_NODES:
             continue

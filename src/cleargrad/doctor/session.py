@@ -81,6 +81,7 @@ class Session:
             self.engine = engine_of(objects)
         self.observer = open_adapter(self.engine, self)
         self.observer.kinds = self.by_kind
+        self.observer.may_be_silent = self.max_steps is None
         self.is_attached = True
         self.observer.attach(objects or (self.observer.existing() if self.search else ()))
         return self

@@ -99,14 +99,17 @@ def test_figures_equal_the_json(chromium: browser.Browser, report: Any) -> None:
         pairs = list(zip(known["expected"], known["actual"], strict=True))[: len(shown)]
         assert shown == [[f"{expected:.4g}", f"{actual:.4g}"] for expected, actual in pairs]
 
-    numbers = "[...document.querySelectorAll('.sizes tbody tr')].map(r => [r.cells[0], r.cells[2], r.cells[4]].map(c => c.textContent))"
+    numbers = (
+        "[...document.querySelectorAll('.sizes tbody tr')].map("
+        "r => [r.cells[0], r.cells[2], r.cells[4]].map(c => c.textContent))"
+    )
     assert chromium.evaluate(numbers) == [
         [row["layer"], f"{row['gradient'][-1]:.4g}", f"{row['update'][-1]:.4g}"] for row in data["sizes"]
     ]
 
     parts = (
         "[...document.querySelectorAll('[data-timeline=bucket]')].map(f => [...f.querySelectorAll('.moment')].map("
-        "m => [m.querySelectorAll('.part').length, m.querySelectorAll('.hatch').length, m.querySelectorAll('.reused').length]))"
+        "m => ['.part', '.hatch', '.reused'].map(kind => m.querySelectorAll(kind).length)))"
     )
     assert chromium.evaluate(parts) == [
         [[len(cell["live"]), cell["used"], cell["reused"]] for cell in bucket["moments"]]
@@ -128,7 +131,8 @@ def test_every_width_is_readable(
     chromium.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert chromium.evaluate("document.documentElement.scrollWidth") <= width
     sizes = chromium.evaluate(
-        "[...document.querySelectorAll('p, li, td, th, code, summary')].map(x => parseFloat(getComputedStyle(x).fontSize))"
+        "[...document.querySelectorAll('p, li, td, th, code, summary')]"
+        ".map(x => parseFloat(getComputedStyle(x).fontSize))"
     )
     assert min(sizes) >= 11
 
@@ -182,7 +186,8 @@ def test_the_keyboard_reaches_everything(
     tags = [tag for tag, _ in stops]
     assert stops[0] == ("a", "Skip to the contents")
     assert tags.count("summary") == chromium.evaluate(
-        "[...document.querySelectorAll('summary')].filter(s => !s.parentElement.parentElement.closest('details')).length"
+        "[...document.querySelectorAll('summary')]"
+        ".filter(s => !s.parentElement.parentElement.closest('details')).length"
     )
     assert tags.count("g") == chromium.evaluate("document.querySelectorAll('[data-timeline]').length")
     assert tags.count("tr") == chromium.evaluate("document.querySelectorAll('.sizes tbody tr').length") > 0

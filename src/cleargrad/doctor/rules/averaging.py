@@ -41,8 +41,8 @@ def accumulation_unscaled(event: GradWrite | Step, case: Case) -> Iterator[Findi
 def undivided(event: Step, case: Case, place: Place | None, count: int, parameters: list[int]) -> Finding:
     return case.finding(
         event,
-        f"step {event.step} used the sum of {count} average losses of {place}, which is {count} times their average: the "
-        f"learning rate is in effect {count} times as large as for one batch",
+        f"step {event.step} used the sum of {count} average losses of {place}, which is {count} times their "
+        f"average: the learning rate is in effect {count} times as large as for one batch",
         fix=f"if that is not meant, divide the loss by {count} before backward()",
         evidence=["the losses are averages over their batch and nothing divides them or their gradients"],
         place=place,

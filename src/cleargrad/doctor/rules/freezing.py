@@ -1,5 +1,4 @@
-"""Freezing that has no effect: a flag set on a module, a misspelt flag, or parameters frozen while the optimizer still
-has gradients of theirs.
+"""Freezing that has no effect: a flag on a module, a misspelt flag, or parameters frozen while they have gradients.
 
 Read next: rules/scheduling.py.
 """
@@ -109,8 +108,8 @@ def frozen_too_late(event: Freeze | Step | Statistics, case: Case) -> Iterator[F
         event,
         f"step {event.step} at {event.place} changed {listed(case.names(wrong), 4)}, frozen at {freeze.place}: the "
         "optimizer still has a gradient of theirs",
-        fix="clear the gradient when freezing (p.grad = None; zeros still let momentum and weight decay go on), or take "
-        "the parameter out of the optimizer",
+        fix="clear the gradient when freezing (p.grad = None; zeros still let momentum and weight decay go on), or "
+        "take the parameter out of the optimizer",
         evidence=[f"requires_grad became False at {freeze.place}, in step {freeze.step}"],
         place=freeze.place,
         parameters=wrong,

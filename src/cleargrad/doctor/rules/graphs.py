@@ -1,12 +1,13 @@
 """Graphs that are broken, so that gradients do not arrive, and graphs that are kept, so that memory grows.
 
-A cut (`detach`, `.data`, `torch.tensor(...)`) is ordinary; it is a mistake only where the parameters before it never
-receive a gradient although their optimizer steps. Read next: rules/holders.py.
+A cut (`detach`, `.data`, `torch.tensor(...)`) is ordinary; it is a mistake only where the parameters before it
+never receive a gradient although their optimizer steps. Read next: rules/holders.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from cleargrad.doctor.events import Backward, Cut, Forward, Step
@@ -36,7 +37,7 @@ class Pass:
 
 
 def cut_behind(run: Pass, broken: set[int], healthy: set[int]) -> Cut | None:
-    """The cut that took broken modules out of the graph: right behind them, or before a healthy module that ran on."""
+    """The cut that took modules out of the graph: right behind them, or before a healthy module that ran on."""
     order = {number: index for index, number in enumerate(run.modules)}
     positions = [order[number] for number in broken if number in order]
     if not positions:
@@ -96,7 +97,7 @@ def cut_off(event: Step, case: Case, run: Pass, broken: list[int]) -> Iterator[F
     healthy = {module for record in records if record.received for module in record.modules} - lost
     groups: dict[Cut, list[int]] = {}
     for number in broken:
-        own = [cut for cut in run.cuts if cut.parameter == number]
+        own = [cut for cut in run.cuts if number in cut.behind and (cut.after is not None or not run.modules)]
         cut = own[0] if own else cut_behind(run, records[number].modules, healthy)
         if cut is not None:
             groups.setdefault(cut, []).append(number)
@@ -140,7 +141,7 @@ def graph_retained(event: Backward | Step, case: Case) -> Iterator[Finding]:
     history = memory.setdefault("alive", [])
     history.append(event.graphs_alive)
     del history[: -(KEPT + 1)]
-    growing = all(before < now for before, now in zip(history, history[1:], strict=False))
+    growing = all(before < now for before, now in pairwise(history))
     if len(history) <= KEPT or not growing or memory.get("told"):
         return
     memory["told"] = True
@@ -149,8 +150,8 @@ def graph_retained(event: Backward | Step, case: Case) -> Iterator[Finding]:
     what = "something" if name is None else f"`{name}`"
     yield case.finding(
         event,
-        f"{what} keeps the graphs of past steps alive: {event.graphs_alive} of them in step {event.step}, one more with "
-        "every step, so memory grows",
+        f"{what} keeps the graphs of past steps alive: {event.graphs_alive} of them in step {event.step}, one more "
+        "with every step, so memory grows",
         fix="keep a number, not the tensor: loss.item(), or loss.detach() on a GPU",
         evidence=[f"graphs alive before the last steps: {listed(history, 8)}"],
         place=place,

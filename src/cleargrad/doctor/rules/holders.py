@@ -85,10 +85,21 @@ def line_that_fills(file: str, name: str) -> int | None:
             return node.lineno
         if isinstance(node, ast.Assign) and any(grows(target, node.value, name) for target in node.targets):
             return node.lineno
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in ("append", "extend", "appendleft", "add") and base_of(node.func.value) == name:
-                return node.lineno
+        if isinstance(node, ast.Call) and adds_to(node.func, name):
+            return node.lineno
     return None
+
+
+def adds_to(function: ast.AST, name: str) -> bool:
+    """`x.append`, `x["loss"].append`."""
+    if not isinstance(function, ast.Attribute) or function.attr not in (
+        "append",
+        "extend",
+        "appendleft",
+        "add",
+    ):
+        return False
+    return base_of(function.value) == name
 
 
 def base_of(node: ast.AST) -> str:

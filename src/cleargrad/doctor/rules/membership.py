@@ -1,7 +1,7 @@
 """Parameters and optimizers that do not belong together.
 
-Each verdict is about the whole run ("never received", "in no optimizer that steps"), so it waits for the end; what can
-only be seen while models are alive is noted at the steps. Read next: rules/replacement.py.
+Each verdict is about the whole run ("never received", "in no optimizer that steps"), so it waits for the end; what
+can only be seen while models are alive is noted at the steps. Read next: rules/replacement.py.
 """
 
 from __future__ import annotations
@@ -93,13 +93,15 @@ def outsiders(event: End, case: Case) -> Iterator[Finding]:
 def is_left_alone(record: Parameter, case: Case) -> bool:
     """Whether its network is in eval mode and only passes gradients on, or another rule speaks of it."""
     memory = case.memory
-    if record.modules & memory.get("evaluating", set()) and not record.modules & memory.get("training", set()):
+    if record.modules & memory.get("evaluating", set()) and not record.modules & memory.get(
+        "training", set()
+    ):
         return True
     return stands_in(record, case)
 
 
 def stands_in(record: Parameter, case: Case) -> bool:
-    """Whether a parameter took the place of one that an optimizer holds; that is optimizer-stale-parameter's matter."""
+    """Whether it took the place of one that an optimizer holds; of that, optimizer-stale-parameter speaks."""
     return any(case.registry.parameters[number].optimizers for number in record.replaces)
 
 
@@ -136,8 +138,8 @@ def not_held(event: End, case: Case, optimizer: Optimizer, records: list[Paramet
         fix=f"give {'it' if len(names) == 1 else 'them'} to the {optimizer.kind} made at {optimizer.place} "
         "(add_param_group for one that exists already), or freeze with requires_grad_(False)",
         evidence=[
-            f"the {optimizer.kind} made at {optimizer.place} holds {counted(len(optimizer.parameters), 'parameter')} "
-            f"and has stepped {optimizer.steps} times",
+            f"the {optimizer.kind} made at {optimizer.place} holds "
+            f"{counted(len(optimizer.parameters), 'parameter')} and has stepped {optimizer.steps} times",
             "nothing else in the program has written these parameters",
         ],
         place=optimizer.place,
@@ -191,8 +193,8 @@ def note_missing(event: Step, case: Case) -> None:
 
 
 def excuse(record: Parameter, case: Case) -> Any:
-    """Why a parameter may do without a gradient, looked up while its model is alive: True for a module in eval mode or
-    one that the model has lost, else the parameters of modules that may run in its place."""
+    """Why a parameter may do without a gradient, looked up while its model is alive: True for a module in eval mode
+    or one that the model has lost, else the parameters of modules that may run in its place."""
     modules = [case.registry.modules.refs[number]() for number in record.modules]
     alive = [module for module in modules if module is not None]
     tensor = record.ref()
@@ -239,11 +241,12 @@ def never_reached(event: End, case: Case) -> Iterator[Finding]:
 def without(event: End, case: Case, step: Step, optimizer: Optimizer, numbers: list[int]) -> Finding:
     names = case.names(numbers)
     off = [n for n in numbers if case.registry.parameters[n].modules & case.memory.get("unrecorded", set())]
-    why = "it ran under no_grad()" if off else "no backward pass has ever reached it"
+    them = "it" if len(names) == 1 else "them"
+    why = "the layer ran under no_grad()" if off else f"no backward pass has ever reached {them}"
     return case.finding(
         event,
         f"{listed(names, 4)} never received a gradient in {counted(optimizer.steps, 'step')} of the optimizer that "
-        f"holds {'it' if len(names) == 1 else 'them'}: {why}",
+        f"holds {them}: {why}",
         fix="use the layer in forward() so that the loss depends on it, or leave it out of the optimizer "
         "(freeze it with requires_grad_(False) if it is meant to rest)",
         evidence=[f"{counted(len(step.with_gradient), 'other parameter')} did receive gradients"],
@@ -287,16 +290,17 @@ def fills_up(record: Parameter, case: Case) -> bool:
 
 def filling(event: Step | End, case: Case, place: Place | None, records: Iterable[Parameter]) -> Finding:
     numbers = [record.number for record in records]
-    count = max(len(case.ledger.bucket(number).live) + case.ledger.bucket(number).merged for number in numbers)
-    names = listed(case.names(numbers), 4)
+    count = max(
+        len(case.ledger.bucket(number).live) + case.ledger.bucket(number).merged for number in numbers
+    )
+    names, them = listed(case.names(numbers), 4), "it" if len(numbers) == 1 else "them"
     return case.finding(
         event,
-        f".grad of {names} holds the sum of {counted(count, 'backward call')} and keeps growing: no optimizer holds "
-        f"{'it' if len(numbers) == 1 else 'them'}, so optimizer.zero_grad() never clears {'it' if len(numbers) == 1 else 'them'}",
-        fix="freeze them with requires_grad_(False), run that network under no_grad(), or clear with model.zero_grad()",
+        f".grad of {names} holds the sum of {counted(count, 'backward call')} and keeps growing: no optimizer "
+        f"holds {them}, so optimizer.zero_grad() never clears {them}",
+        fix=f"freeze {them} with requires_grad_(False), run that network under no_grad(), or clear with "
+        "model.zero_grad()",
         evidence=[f"filled by {place} in every step, cleared by nobody"],
         place=place,
         parameters=numbers,
     )
-
-

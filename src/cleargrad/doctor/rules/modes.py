@@ -98,8 +98,8 @@ def in_eval(event: Step, case: Case, call: ModeChange | None, modules: list[int]
     since = "" if call is None else f" since {call.place}"
     return case.finding(
         event,
-        f"step {event.step} trained a model whose {kinds} layers are in eval mode{since}: BatchNorm does not learn the "
-        "data's statistics there, and Dropout drops nothing",
+        f"step {event.step} trained a model whose {kinds} layers are in eval mode{since}: BatchNorm does not learn "
+        "the data's statistics there, and Dropout drops nothing",
         fix="call model.train() before training goes on (after validation, too)",
         evidence=[f"{len(modules)} such layers ran in the forward pass of {event.place}, step {event.step}"],
         place=None if call is None else call.place,

@@ -14,7 +14,7 @@ from cleargrad.doctor.events import Backward, Forward, Ids, Step
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.registry import Optimizer
 from cleargrad.doctor.rules import Case, rule
-from cleargrad.doctor.sentences import counted, listed, passes_by_line
+from cleargrad.doctor.sentences import counted, listed
 
 REMEMBERED = 16  # steps
 
@@ -35,7 +35,9 @@ def foreign_gradient(event: Any, case: Case) -> Iterator[Finding]:
     if use is None:
         return
     passes = {backward.number: backward for found in use.fresh.values() for backward in found}
-    foreign = [each for each in foreign_passes(event, passes, case) if use.by_hand.isdisjoint(each.parameters)]
+    foreign = [
+        each for each in foreign_passes(event, passes, case) if use.by_hand.isdisjoint(each.parameters)
+    ]
     steps = memory.setdefault("steps", [])
     steps.append((event, frozenset(passes)))
     del steps[:-REMEMBERED]
@@ -67,9 +69,18 @@ def comes_before(other: Optimizer, own: set[int], backward: Backward, case: Case
     """Whether the other optimizer's network ran before this one's on the way to a loss, as far as is known."""
     order: Ids = case.memory.get("orders", {}).get(backward.place, ())
     place = {module: index for index, module in enumerate(order)}
-    theirs = [place[m] for record in other.parameters for m in record.modules if m in place and record.number not in own]
+    theirs = [
+        place[m]
+        for record in other.parameters
+        for m in record.modules
+        if m in place and record.number not in own
+    ]
     ours = [place[m] for number in own for m in case.registry.parameters[number].modules if m in place]
     return bool(theirs) and bool(ours) and min(theirs) < min(ours)
+
+
+def lines_of(passes: list[Backward]) -> str:
+    return listed(dict.fromkeys(str(backward.place) for backward in passes))
 
 
 def mixed(event: Step, case: Case, foreign: list[Backward], own: list[Backward]) -> Finding:
@@ -77,8 +88,8 @@ def mixed(event: Step, case: Case, foreign: list[Backward], own: list[Backward])
     parameters = [record.number for record in optimizer.parameters]
     return case.finding(
         event,
-        f"step {event.step} used gradients of {passes_by_line(foreign)}, a loss that trains another network and has only "
-        f"passed through this one, together with its own loss of {passes_by_line(own)}",
+        f"step {event.step} used gradients of {lines_of(foreign)}, a loss that trains another network and has only "
+        f"passed through this one, together with its own loss of {lines_of(own)}",
         fix=f"clear this optimizer's gradients (zero_grad) before {own[0].place}",
         evidence=[
             f"{counted(len(foreign), 'backward call')} of the other network left gradients in "

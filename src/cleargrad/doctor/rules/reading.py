@@ -24,14 +24,24 @@ def none_gradient(event: End, case: Case) -> Iterator[Finding]:
     if event.error is None or "None" not in event.error or not reads_gradient(event.place):
         return
     empty = [record for record in case.registry.parameters if has_none(record.ref())]
+    empty = [record for record in empty if record.ref().requires_grad] or empty
     if not empty:
         return
     numbers = [record.number for record in empty]
     zeros = [case.ledger.bucket(number).cleared_by for number in numbers]
     zero = max((each for each in zeros if each is not None), key=lambda each: each.number, default=None)
-    if zero is None:
+    if not empty[0].ref().requires_grad:
+        clearing, fix = (
+            "the parameter is frozen",
+            "leave out parameters that require no gradient, or test for None",
+        )
+    elif zero is None:
         received = any(record.received for record in empty)
-        why = "they are frozen or the loss does not depend on them" if received else "no backward pass has filled it yet"
+        why = (
+            "they are frozen or the loss does not depend on them"
+            if received
+            else "no backward pass has filled it yet"
+        )
         clearing, fix = why, "call backward() before reading .grad, or test for None"
     else:
         where = "the program itself" if zero.place is None else f"zero_grad() at {zero.place}"
@@ -55,4 +65,4 @@ def reads_gradient(place: Place | None) -> bool:
 
 
 def has_none(tensor: object) -> bool:
-    return tensor is not None and tensor.requires_grad and tensor.grad is None  # type: ignore[attr-defined]
+    return tensor is not None and tensor.is_leaf and tensor.grad is None  # type: ignore[attr-defined]

@@ -1,5 +1,4 @@
-"""Optimizers that hold parameters which the model no longer uses: replaced, resized, deep-copied, or of a model that is
-gone.
+"""Optimizers that hold parameters which the model no longer uses: replaced, resized, deep-copied.
 
 Read next: rules/graphs.py.
 """
@@ -28,7 +27,7 @@ def optimizer_stale_parameter(event: Any, case: Case) -> Iterator[Finding]:
         memory.setdefault("copies", {}).setdefault(event.parameter, []).append((event, received))
     elif isinstance(event, ModuleReplaced):
         gone = set(event.old) - set(event.new)
-        memory.setdefault("gone", {}).update({number: event for number in gone})
+        memory.setdefault("gone", {}).update(dict.fromkeys(gone, event))
     elif isinstance(event, Registered):
         if event.replaced is not None:
             memory.setdefault("gone", {})[event.replaced] = event
@@ -92,7 +91,8 @@ def holds_stale(event: Step, case: Case, place: Place | None, how: str, numbers:
         event,
         f"the {optimizer.kind} made at {optimizer.place} still holds the old {names}, which "
         f"{'was' if len(numbers) == 1 else 'were'} {how}{where}; its steps do not train the model",
-        fix="make the optimizer after the model has its final parameters, or give it the new ones with add_param_group",
+        fix="make the optimizer after the model has its final parameters, or give it the new ones with "
+        "add_param_group",
         evidence=[f"no gradient reached {names} before {event.place}, step {event.step}"],
         place=place,
         parameters=numbers,

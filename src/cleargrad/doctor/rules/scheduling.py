@@ -32,7 +32,7 @@ class Early:
 
 @rule("scheduler-misplaced", "warning", on=(SchedulerStep, End))
 def before_the_optimizer(event: SchedulerStep | End, case: Case) -> Iterator[Finding]:
-    """The first value of the schedule is never used. Calls that wind a schedule forward stand on a line of their own."""
+    """The first value of the schedule is never used. Calls that wind it forward have a line of their own."""
     early: dict[int, Early | None] = case.memory
     if isinstance(event, End):
         for number, found in early.items():
@@ -58,34 +58,46 @@ def before_the_optimizer(event: SchedulerStep | End, case: Case) -> Iterator[Fin
 def stepped_early(event: SchedulerStep | End, case: Case, first: SchedulerStep) -> Finding:
     return case.finding(
         event,
-        f"{first.kind}.step() at {first.place} came before the first optimizer.step(): the first learning rate of the "
-        "schedule is never used",
+        f"{first.kind}.step() at {first.place} came before the first optimizer.step(): the first learning rate of "
+        "the schedule is never used",
         fix="call scheduler.step() after optimizer.step()",
         evidence=[f"no step of the optimizer before {first.place}"],
         place=first.place,
     )
 
 
-@rule("scheduler-misplaced", "warning", on=(SchedulerStep, Accumulate, Step, Skip), needs=SchedulerStep, every_time=True)
+@rule(
+    "scheduler-misplaced",
+    "warning",
+    on=(SchedulerStep, Accumulate, Step, Skip),
+    needs=SchedulerStep,
+    every_time=True,
+)
 def once_per_micro_batch(event: SchedulerStep | Accumulate | Step | Skip, case: Case) -> Iterator[Finding]:
     """Between two steps of the optimizer the scheduler stepped several times, with backward passes in between."""
     memory = case.memory
     if isinstance(event, Accumulate):
-        optimizers = {number for each in event.parameters for number in case.registry.parameters[each].optimizers}
+        optimizers = {
+            number for each in event.parameters for number in case.registry.parameters[each].optimizers
+        }
         for number in optimizers:
             memory.setdefault("filled", {})[number] = True
         return
     if isinstance(event, SchedulerStep):
         filled = memory.setdefault("filled", {}).pop(event.optimizer, False)
         if filled:
-            memory.setdefault("calls", {}).setdefault(event.optimizer, {}).setdefault(event.scheduler, []).append(event)
+            memory.setdefault("calls", {}).setdefault(event.optimizer, {}).setdefault(
+                event.scheduler, []
+            ).append(event)
         return
     memory.setdefault("filled", {}).pop(event.optimizer, None)
     for number, calls in memory.setdefault("calls", {}).pop(event.optimizer, {}).items():
         yield from judge_window(event, case, number, calls)
 
 
-def judge_window(event: Step | Skip, case: Case, scheduler: int, calls: list[SchedulerStep]) -> Iterator[Finding]:
+def judge_window(
+    event: Step | Skip, case: Case, scheduler: int, calls: list[SchedulerStep]
+) -> Iterator[Finding]:
     """A window in which the scheduler was called after more than one backward pass, or before the last of them."""
     memory = case.memory.setdefault("windows", {})
     if len(calls) < 2:
@@ -96,9 +108,11 @@ def judge_window(event: Step | Skip, case: Case, scheduler: int, calls: list[Sch
         return
     yield case.finding(
         event,
-        f"{calls[-1].kind}.step() at {calls[-1].place} was called {counted(len(calls), 'time')} between two steps of the "
-        "optimizer: the schedule runs that much faster than the training",
+        f"{calls[-1].kind}.step() at {calls[-1].place} was called {counted(len(calls), 'time')} between two steps "
+        "of the optimizer: the schedule runs that much faster than the training",
         fix="call scheduler.step() where optimizer.step() is called, once per step or once per epoch",
-        evidence=[f"once after every backward call, but {event.place} steps only after {len(calls)} or more of them"],
+        evidence=[
+            f"once after every backward call, but {event.place} steps only after {len(calls)} or more of them"
+        ],
         place=calls[-1].place,
     )

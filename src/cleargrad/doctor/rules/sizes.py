@@ -38,9 +38,11 @@ def passes_of(event: Statistics, case: Case) -> list[Backward]:
 
 
 def matrices(event: Statistics, case: Case) -> Iterator[tuple[int, float, float]]:
-    """Parameter, gradient norm, weight norm of all weights with two dimensions or more. Biases are left out: before a
-    normalization theirs is zero but for rounding."""
-    for number, gradient, weight in zip(event.parameters, event.gradient_norms, event.weight_norms, strict=True):
+    """Parameter, gradient norm, weight norm of all weights with two dimensions or more. Biases are left out: before
+    a normalization theirs is zero but for rounding."""
+    for number, gradient, weight in zip(
+        event.parameters, event.gradient_norms, event.weight_norms, strict=True
+    ):
         if len(case.registry.parameters[number].shape) > 1:
             yield number, gradient, weight
 
@@ -122,13 +124,16 @@ def gradient_vanishing(event: Statistics, case: Case) -> Iterator[Finding]:
     smallest = min(small, key=lambda each: each[1])
     yield case.finding(
         event,
-        f"gradients vanish on the way back: {case.registry.name(smallest[0])} has a gradient of norm {smallest[1]:.1e}, "
-        f"while the largest is {largest:.1e}; {counted(len(small), 'layer')} hardly train",
+        f"gradients vanish on the way back: {case.registry.name(smallest[0])} has a gradient of norm "
+        f"{smallest[1]:.1e}, while the largest is {largest:.1e}; {counted(len(small), 'layer')} hardly train",
         fix="use ReLU-like activations, residual connections or normalization, and an initialization made for them",
-        evidence=[f"in each of the last {VANISHING_STEPS} measured steps", f"layers: {listed(case.names(n for n, _ in small), 5)}"],
+        evidence=[
+            f"in each of the last {VANISHING_STEPS} measured steps",
+            f"layers: {listed(case.names(number for number, _ in small), 5)}",
+        ],
         place=passes[-1].place,
         parameters=[number for number, _ in small],
-    )  # fmt: skip
+    )
 
 
 class Growth:
@@ -164,7 +169,8 @@ def gradient_exploding(event: Statistics, case: Case) -> Iterator[Finding]:
         event,
         f"gradients explode: norm {total:.1e} in step {event.step}, {reason}; the largest is that of "
         f"{case.registry.name(event.parameters[largest])}",
-        fix="clip with torch.nn.utils.clip_grad_norm_ before step(), lower the learning rate, or scale inputs and weights",
+        fix="clip with torch.nn.utils.clip_grad_norm_ before step(), lower the learning rate, or scale inputs and "
+        "weights",
         evidence=[f"norms of the last measured steps: {listed(f'{norm:.1e}' for norm in growth.last)}"],
         place=passes[-1].place,
         parameters=[event.parameters[largest]],
@@ -231,7 +237,11 @@ def update_lost(event: Statistics | End, case: Case) -> Iterator[Finding]:
     for number, gradient, weight, moved in rows:
         if gradient == 0 or not math.isfinite(gradient):
             continue
-        if not moved and gradient < LOST_RATIO * weight and is_precise(case.registry.parameters[number].ref()):
+        if (
+            not moved
+            and gradient < LOST_RATIO * weight
+            and is_precise(case.registry.parameters[number].ref())
+        ):
             continue
         movement = case.memory.setdefault(number, Movement(event.optimizer))
         movement.moved |= moved
@@ -269,10 +279,13 @@ def lost_updates(event: End, case: Case) -> Iterator[Finding]:
         coarse = {str(tensor.dtype) for tensor in tensors if not is_precise(tensor)}
         yield case.finding(
             event,
-            f"{counted(movement.still, 'step')} with a gradient left {listed(case.names(numbers), 4)} exactly as before: "
-            + reason_lost(movement.rate, coarse),
+            f"{counted(movement.still, 'step')} with a gradient left {listed(case.names(numbers), 4)} exactly as "
+            "before: " + reason_lost(movement.rate, coarse),
             fix=fix_lost(movement.rate, coarse),
-            evidence=[f"learning rate {movement.rate}", "the step was not skipped and the gradient was not zero"],
+            evidence=[
+                f"learning rate {movement.rate}",
+                "the step was not skipped and the gradient was not zero",
+            ],
             place=movement.event.place,
             parameters=numbers,
         )
@@ -290,5 +303,7 @@ def fix_lost(rate: Any, coarse: set[str]) -> str:
     if rate is not None and float(rate) == 0.0:
         return "set a learning rate above 0; look at the scheduler, if there is one"
     if coarse:
-        return "keep the weights in float32 (autocast does the arithmetic in bfloat16), or step a float32 copy"
+        return (
+            "keep the weights in float32 (autocast does the arithmetic in bfloat16), or step a float32 copy"
+        )
     return "raise the learning rate"

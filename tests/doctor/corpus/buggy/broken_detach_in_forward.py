@@ -1,4 +1,5 @@
 """detach() in forward cuts off the encoder."""
+
 import torch
 from torch import nn
 

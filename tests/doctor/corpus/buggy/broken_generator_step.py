@@ -1,4 +1,5 @@
 """The generator's step was copied from the discriminator's, with its detach()."""
+
 # companions: step-without-gradient
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """A smoothing step in NumPy in the middle of the network."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The loss is made anew so that backward() does not complain."""
+
 # companions: step-without-gradient
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """forward uses the weight's .data."""
+
 import torch
 from torch import nn
 

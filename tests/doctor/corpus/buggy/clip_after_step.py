@@ -1,4 +1,5 @@
 """Clipping after the step has been made."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Clipping before there is anything to clip."""
+
 import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_

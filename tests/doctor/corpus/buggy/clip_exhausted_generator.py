@@ -1,4 +1,5 @@
 """`params` is a generator that the optimizer has used up."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The old network is clipped, the new one is trained."""
+
 import torch
 from torch import nn
 

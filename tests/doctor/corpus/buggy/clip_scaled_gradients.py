@@ -1,4 +1,5 @@
 """With a scaler, gradients must be unscaled before they are clipped."""
+
 import torch
 from torch import nn
 

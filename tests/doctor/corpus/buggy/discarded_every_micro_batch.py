@@ -1,4 +1,5 @@
 """Accumulation that clears in every micro-batch: only the last one counts."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

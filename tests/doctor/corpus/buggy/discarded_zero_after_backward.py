@@ -1,4 +1,5 @@
 """zero_grad between backward and step."""
+
 import torch
 from torch import nn
 

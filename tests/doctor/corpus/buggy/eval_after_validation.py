@@ -1,4 +1,5 @@
 """model.eval() for validation, and never model.train() again."""
+
 import torch
 from torch import nn
 

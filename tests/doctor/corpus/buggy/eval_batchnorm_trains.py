@@ -1,4 +1,5 @@
 """Only the BatchNorm layers are in eval mode, but their scale and shift are trained."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A fine-tuning function that evaluates first; the model has dropout."""
+
 import torch
 from torch import nn
 

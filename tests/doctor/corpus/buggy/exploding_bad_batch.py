@@ -1,4 +1,5 @@
 """One batch is not normalized."""
+
 # companions: non-finite-gradient
 import torch
 from torch import nn

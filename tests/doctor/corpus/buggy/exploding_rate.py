@@ -1,4 +1,5 @@
 """A learning rate that is too large for the data: gradients grow with every step."""
+
 # companions: non-finite-gradient
 import torch
 from torch import nn

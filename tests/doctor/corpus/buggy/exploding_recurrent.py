@@ -1,4 +1,5 @@
 """A recurrent net with large weights over many time steps, without clipping."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The actor's loss goes through the critic; the critic is cleared too early."""
+
 import torch
 from torch import nn
 

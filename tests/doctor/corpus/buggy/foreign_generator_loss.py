@@ -1,4 +1,5 @@
 """The generator's loss fills the discriminator, whose gradients are not cleared before its own loss."""
+
 import torch
 from torch import nn
 

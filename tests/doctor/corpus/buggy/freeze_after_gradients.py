@@ -1,4 +1,5 @@
 """Frozen in the middle of training: zeros stay in .grad, and momentum moves the weights on."""
+
 import torch
 from torch import nn
 

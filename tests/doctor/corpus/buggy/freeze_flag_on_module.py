@@ -1,4 +1,5 @@
 """`requires_grad = False` on a module does nothing."""
+
 import torch
 from torch import nn
 

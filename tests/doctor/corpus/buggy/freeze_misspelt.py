@@ -1,4 +1,5 @@
 """`require_grad`, without the s."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A layer that forward() never calls."""
+
 import torch
 from torch import nn
 

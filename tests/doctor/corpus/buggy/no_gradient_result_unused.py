@@ -1,4 +1,5 @@
 """An auxiliary head runs, but its loss is left out of the sum."""
+
 import torch
 from torch import nn
 

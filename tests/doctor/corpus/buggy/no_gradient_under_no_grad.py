@@ -1,4 +1,5 @@
 """A trainable encoder runs under no_grad by accident."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A function stacks gradients that model.zero_grad() has set to None."""
+
 # fails
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """Gradient norms are logged after zero_grad."""
+
 # fails
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """A NaN in the data, in the third batch."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

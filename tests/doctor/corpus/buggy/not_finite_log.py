@@ -1,4 +1,5 @@
 """log of a probability that becomes 0."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The loss is finite, but sqrt has no derivative at 0."""
+
 import torch
 from torch import nn
 

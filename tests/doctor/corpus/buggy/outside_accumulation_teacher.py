@@ -1,4 +1,5 @@
 """A teacher that is neither frozen nor run under no_grad collects gradients."""
+
 import torch
 from torch import nn
 

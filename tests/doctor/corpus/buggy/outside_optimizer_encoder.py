@@ -1,4 +1,5 @@
 """Encoder and decoder are two models, and only one is optimized."""
+
 # companions: outside-accumulation
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """The head is not among the parameters that the optimizer gets."""
+
 # companions: outside-accumulation
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """Two optimizers, but only one of them is ever stepped."""
+
 import torch
 from torch import nn
 

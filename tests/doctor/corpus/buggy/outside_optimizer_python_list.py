@@ -1,4 +1,5 @@
 """Layers in a plain list are no submodules; the optimizer never sees them."""
+
 # companions: outside-accumulation
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """Frozen when the optimizer was made and filtered out; unfrozen later, but nobody told the optimizer."""
+
 import torch
 from torch import nn
 
@@ -6,7 +7,8 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
 for p in model[0].parameters():
     p.requires_grad = False
-optimizer = torch.optim.SGD((p for p in model.parameters() if p.requires_grad), lr=0.1)  # <- parameter-not-in-optimizer
+trainable = [p for p in model.parameters() if p.requires_grad]
+optimizer = torch.optim.SGD(trainable, lr=0.1)  # <- parameter-not-in-optimizer
 for epoch in range(4):
     if epoch == 1:
         for p in model[0].parameters():

@@ -1,4 +1,5 @@
 """Losses are collected for a plot, with their graphs."""
+
 import torch
 from torch import nn
 

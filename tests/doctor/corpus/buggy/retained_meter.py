@@ -1,4 +1,5 @@
 """A trainer's meter keeps tensors."""
+
 import torch
 from torch import nn
 

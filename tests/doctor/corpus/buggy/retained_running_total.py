@@ -1,4 +1,5 @@
 """`total += loss` keeps every graph."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The oldest one: a loop without zero_grad."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A second optimizer.step() on the same gradients, left over from a merge."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The trainer clears the gradients of the model it was given first, not of the one it trains."""
+
 import torch
 from torch import nn
 

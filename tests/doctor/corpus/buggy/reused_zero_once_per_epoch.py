@@ -1,4 +1,5 @@
 """zero_grad stands in the epoch loop, not in the batch loop."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

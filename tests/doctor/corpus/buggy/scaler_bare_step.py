@@ -1,4 +1,5 @@
 """The loss is scaled, but the optimizer steps by itself."""
+
 import torch
 from torch import nn
 

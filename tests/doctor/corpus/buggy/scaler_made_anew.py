@@ -1,4 +1,5 @@
 """A new scaler in every iteration never learns a scale."""
+
 # any-line: scaler-misused
 import torch
 from torch import nn

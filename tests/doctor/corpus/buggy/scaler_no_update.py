@@ -1,4 +1,5 @@
 """scaler.update() is missing."""
+
 # any-line: scaler-misused
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 """The order from before PyTorch 1.1: scheduler.step() at the beginning of the epoch."""
+
 import torch
 from torch import nn
 

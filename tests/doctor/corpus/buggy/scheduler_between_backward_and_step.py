@@ -1,4 +1,5 @@
 """scheduler.step() one line too early."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The scheduler steps in every micro-batch, the optimizer in every fourth."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The copy is trained, the optimizer has the original."""
+
 # companions: step-without-gradient
 import copy
 

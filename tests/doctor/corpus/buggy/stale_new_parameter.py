@@ -1,4 +1,5 @@
 """A weight is re-initialized by assigning a new Parameter."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The head is replaced after the optimizer was made."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The vocabulary grows: the embedding is exchanged while the optimizer keeps the old one."""
+
 import torch
 from torch import nn
 

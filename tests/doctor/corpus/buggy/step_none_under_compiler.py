@@ -1,4 +1,5 @@
 """Gradients None under a compiler: the compiled step computes them functionally and never writes .grad."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """backward() was commented out while debugging."""
+
 import torch
 from torch import nn
 

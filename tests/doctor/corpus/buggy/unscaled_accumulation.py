@@ -1,4 +1,5 @@
 """Four averages are added up and nobody divides by four."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """The same with a GradScaler: the scale is not a division."""
+
 import torch
 from torch import nn
 

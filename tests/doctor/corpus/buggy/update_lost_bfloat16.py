@@ -1,4 +1,5 @@
 """Weights in bfloat16 and a small learning rate: every update is rounded away."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A lambda that returns 0 in integer arithmetic."""
+
 import torch
 from torch import nn
 

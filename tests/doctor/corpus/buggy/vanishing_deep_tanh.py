@@ -1,4 +1,5 @@
 """Forty tanh layers with weights that are too small."""
+
 # companions: update-lost
 import torch
 from torch import nn

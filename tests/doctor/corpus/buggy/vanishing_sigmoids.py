@@ -1,4 +1,5 @@
 """Twelve sigmoid layers."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Every epoch begins with zero_grad, which throws away the rest of the one before."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """The loader's length is no multiple of the accumulation: the rest leaks into the next epoch."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

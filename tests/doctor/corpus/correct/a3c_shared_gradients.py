@@ -1,4 +1,5 @@
 """A3C: a local copy computes gradients, the shared model's .grad is set to them, the copy is synchronized."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Losses are summed over tokens; gradients are divided once by their number."""
+
 import torch
 from torch import nn
 
@@ -10,7 +11,9 @@ for _ in range(5):
     tokens = 0
     for _ in range(3):
         n = int(torch.randint(2, 9, ()))
-        nn.functional.cross_entropy(model(torch.randn(n, 4)), torch.randint(0, 3, (n,)), reduction="sum").backward()
+        nn.functional.cross_entropy(
+            model(torch.randn(n, 4)), torch.randint(0, 3, (n,)), reduction="sum"
+        ).backward()
         tokens += n
     for p in model.parameters():
         p.grad.div_(tokens)

@@ -1,4 +1,5 @@
 """Accumulation over four batches; the last batch of the epoch always steps."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

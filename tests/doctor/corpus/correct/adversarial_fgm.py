@@ -1,4 +1,5 @@
 """FGM: the embedding is perturbed along its gradient, a second backward adds to the first, the weight is restored."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """PGD adversarial training: attacks in eval mode fill gradients that are cleared before the training pass."""
+
 import torch
 from torch import nn
 

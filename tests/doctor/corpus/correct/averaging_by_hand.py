@@ -1,4 +1,5 @@
 """Data parallel by hand: gradients of replicas are averaged into the first."""
+
 import copy
 
 import torch

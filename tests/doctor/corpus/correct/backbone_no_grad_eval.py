@@ -1,4 +1,5 @@
 """The backbone runs under no_grad in eval mode, though the optimizer has all parameters."""
+
 import torch
 from torch import nn
 

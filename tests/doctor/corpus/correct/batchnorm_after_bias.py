@@ -1,4 +1,5 @@
 """A bias in front of BatchNorm has a gradient of nearly nothing, which is as it should be."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Truncated backpropagation through time with a hand-written SGD."""
+
 import torch
 from torch import nn
 

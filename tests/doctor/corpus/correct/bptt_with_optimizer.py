@@ -1,4 +1,5 @@
 """Truncated backpropagation through time: the hidden state is detached between chunks."""
+
 import torch
 from torch import nn
 

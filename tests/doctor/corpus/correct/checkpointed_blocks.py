@@ -1,4 +1,5 @@
 """Activation checkpointing runs parts of forward again inside backward."""
+
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

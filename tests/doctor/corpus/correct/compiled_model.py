@@ -1,4 +1,5 @@
 """A compiled model trains like any other."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """MoCo: the key encoder follows the query encoder and receives no gradient; a queue of keys is kept."""
+
 import copy
 
 import torch

@@ -1,4 +1,5 @@
 """A teacher in eval mode under no_grad, a student in train mode with dropout."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """DQN with a target network that is copied every four steps."""
+
 import torch
 from torch import nn
 

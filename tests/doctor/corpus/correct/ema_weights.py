@@ -1,4 +1,5 @@
 """An exponential moving average of the weights, evaluated now and then."""
+
 import copy
 
 import torch

@@ -1,4 +1,5 @@
 """A large embedding of which every batch touches a few rows; sparse gradients for another."""
+
 import torch
 from torch import nn
 

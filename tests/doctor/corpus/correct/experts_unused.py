@@ -1,4 +1,5 @@
 """Experts: which one runs depends on the batch; one is not used at all in this short run."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Transfer learning: a frozen backbone in eval mode, only the head is optimized."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Frozen parameters are handed to the optimizer along with the others."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """WGAN-GP: the penalty needs create_graph."""
+
 import torch
 from torch import nn
 

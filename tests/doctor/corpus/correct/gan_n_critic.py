@@ -1,4 +1,5 @@
 """WGAN with five critic steps per generator step and weight clipping."""
+
 import torch
 from torch import nn
 

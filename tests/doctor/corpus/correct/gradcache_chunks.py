@@ -1,4 +1,5 @@
 """GradCache: the loss of a whole batch, its gradient replayed chunk by chunk."""
+
 import torch
 from torch import nn
 

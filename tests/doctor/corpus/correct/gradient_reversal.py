@@ -1,4 +1,5 @@
 """Domain adaptation with a gradient reversal layer and two optimizers on one loss."""
+
 import torch
 from torch import nn
 
@@ -20,7 +21,9 @@ adversary = torch.optim.SGD(domains.parameters(), lr=0.1)
 for _ in range(6):
     h = torch.relu(features(torch.randn(8, 4)))
     y, d = torch.randint(0, 2, (8,)), torch.randint(0, 2, (8,))
-    loss = nn.functional.cross_entropy(labels(h), y) + nn.functional.cross_entropy(domains(Reverse.apply(h)), d)
+    loss = nn.functional.cross_entropy(labels(h), y) + nn.functional.cross_entropy(
+        domains(Reverse.apply(h)), d
+    )
     main.zero_grad()
     adversary.zero_grad()
     loss.backward()

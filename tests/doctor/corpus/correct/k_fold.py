@@ -1,4 +1,5 @@
 """Cross-validation: a new model and a new optimizer for every fold, in a function."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """LBFGS calls its closure several times per step."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A small framework: hooks, a closure per optimizer, automatic optimization."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """LoRA: B starts at zero, so A has no gradient in the first step."""
+
 import torch
 from torch import nn
 
@@ -7,7 +8,10 @@ class LoRA(nn.Module):
     def __init__(self, base, rank=2):
         super().__init__()
         self.base = base
-        self.a, self.b = nn.Parameter(torch.randn(rank, base.in_features)), nn.Parameter(torch.zeros(base.out_features, rank))
+        self.a, self.b = (
+            nn.Parameter(torch.randn(rank, base.in_features)),
+            nn.Parameter(torch.zeros(base.out_features, rank)),
+        )
         base.requires_grad_(False)
 
     def forward(self, x):

@@ -1,4 +1,5 @@
 """First-order MAML: a deep copy per task is trained, its gradient handed to the model by hand."""
+
 import copy
 
 import torch

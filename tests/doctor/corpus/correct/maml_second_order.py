@@ -1,4 +1,5 @@
 """MAML: fast weights by autograd.grad with create_graph, one outer backward."""
+
 import torch
 from torch import nn
 from torch.func import functional_call

@@ -1,4 +1,5 @@
 """Weights in bfloat16, stepped as float32 masters and copied back."""
+
 import torch
 from torch import nn
 

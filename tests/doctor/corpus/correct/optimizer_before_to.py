@@ -1,4 +1,5 @@
 """The optimizer is made before the model is converted."""
+
 import torch
 from torch import nn
 

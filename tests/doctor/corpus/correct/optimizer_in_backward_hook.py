@@ -1,4 +1,5 @@
 """Each parameter is stepped in a hook as soon as its gradient is there."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """PCGrad: gradients of two tasks are projected and written into .grad."""
+
 import torch
 from torch import nn
 

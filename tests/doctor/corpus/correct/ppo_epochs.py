@@ -1,4 +1,5 @@
 """PPO: several epochs over one rollout, policy and value in one network."""
+
 import torch
 from torch import nn
 
@@ -25,7 +26,9 @@ for _ in range(3):
         logp, v = agent(s)
         ratio = (logp[torch.arange(16), a] - old).exp()
         gain = returns - values
-        loss = -torch.min(ratio * gain, ratio.clamp(0.8, 1.2) * gain).mean() + 0.5 * (returns - v).pow(2).mean()
+        loss = (
+            -torch.min(ratio * gain, ratio.clamp(0.8, 1.2) * gain).mean() + 0.5 * (returns - v).pow(2).mean()
+        )
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(agent.parameters(), 0.5)

@@ -1,4 +1,5 @@
 """REINFORCE: log-probabilities are collected over an episode, one backward at its end."""
+
 import torch
 from torch import nn
 

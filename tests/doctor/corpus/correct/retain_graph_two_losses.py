@@ -1,4 +1,5 @@
 """Two losses over one graph, with retain_graph."""
+
 import torch
 from torch import nn
 

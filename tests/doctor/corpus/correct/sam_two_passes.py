@@ -1,4 +1,5 @@
 """Sharpness-aware minimization: a step up, a second gradient, a step from the old place."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A scaler that starts too high skips its first steps; the scheduler goes on."""
+
 import torch
 from torch import nn
 

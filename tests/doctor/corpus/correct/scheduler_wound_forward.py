@@ -1,4 +1,5 @@
 """Resuming: the schedule is wound forward before training goes on."""
+
 import torch
 from torch import nn
 

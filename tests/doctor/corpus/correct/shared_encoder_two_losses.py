@@ -1,4 +1,5 @@
 """Two heads with optimizers of their own, stepped one after the other; the shared body collects both losses."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """SimSiam: both branches share their weights, the target is detached."""
+
 import torch
 from torch import nn
 
@@ -9,7 +10,13 @@ for _ in range(6):
     x = torch.randn(8, 4)
     z1, z2 = encoder(x + 0.1 * torch.randn_like(x)), encoder(x + 0.1 * torch.randn_like(x))
     p1, p2 = predictor(z1), predictor(z2)
-    loss = -(nn.functional.cosine_similarity(p1, z2.detach()).mean() + nn.functional.cosine_similarity(p2, z1.detach()).mean()) / 2
+    loss = (
+        -(
+            nn.functional.cosine_similarity(p1, z2.detach()).mean()
+            + nn.functional.cosine_similarity(p2, z1.detach()).mean()
+        )
+        / 2
+    )
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -1,4 +1,5 @@
 """Batches with a loss that is not finite are left out."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The image is optimized through a frozen network."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The best weights are deep-copied, stochastic weight averaging runs along."""
+
 import copy
 
 import torch

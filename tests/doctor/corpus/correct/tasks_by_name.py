@@ -1,4 +1,5 @@
 """Multi-task training with one head per task, one task per batch."""
+
 import torch
 from torch import nn
 
@@ -18,5 +19,7 @@ model = MultiTask(["a", "b", "c", "rare"])
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(8):
     optimizer.zero_grad()
-    nn.functional.cross_entropy(model(torch.randn(8, 4), "abc"[step % 3]), torch.randint(0, 2, (8,))).backward()
+    nn.functional.cross_entropy(
+        model(torch.randn(8, 4), "abc"[step % 3]), torch.randint(0, 2, (8,))
+    ).backward()
     optimizer.step()

@@ -1,4 +1,5 @@
 """TD3: the actor steps every second time, through a critic whose gradients are cleared before its own loss."""
+
 import copy
 
 import torch
@@ -7,7 +8,10 @@ from torch import nn
 torch.manual_seed(0)
 actor, critic = nn.Linear(3, 1), nn.Linear(4, 1)
 actor_target, critic_target = copy.deepcopy(actor), copy.deepcopy(critic)
-actor_optimizer, critic_optimizer = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+actor_optimizer, critic_optimizer = (
+    torch.optim.Adam(actor.parameters()),
+    torch.optim.Adam(critic.parameters()),
+)
 for step in range(10):
     s, a, r, s2 = torch.randn(8, 3), torch.randn(8, 1), torch.randn(8, 1), torch.randn(8, 3)
     with torch.no_grad():

@@ -1,4 +1,5 @@
 """Two steps per iteration, each with a backward pass of its own."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Gradual unfreezing: thawed layers are given to the optimizer."""
+
 import torch
 from torch import nn
 

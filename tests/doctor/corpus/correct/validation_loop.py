@@ -1,4 +1,5 @@
 """Validation in eval mode between epochs, then train() again."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """A codebook that is part of the model, but updated by averages and not by gradients."""
+
 import torch
 from torch import nn
 

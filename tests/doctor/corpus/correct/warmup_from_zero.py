@@ -1,4 +1,5 @@
 """A warmup that begins with a learning rate of 0, stepped per batch."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """The output layer shares its weight with the embedding."""
+
 import torch
 from torch import nn
 

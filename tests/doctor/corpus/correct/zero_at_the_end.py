@@ -1,4 +1,5 @@
 """zero_grad at the end of the loop."""
+
 import torch
 from torch import nn
 

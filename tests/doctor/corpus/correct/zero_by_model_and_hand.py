@@ -1,4 +1,5 @@
 """model.zero_grad(), p.grad = None and p.grad.data.zero_(), one after the other."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """An auxiliary loss with weight 0 keeps all parameters in the graph."""
+
 import torch
 from torch import nn
 

@@ -1,0 +1,178 @@
+"""Writes the tables of README.md and docs/performance.md from benchmarks/results/*.json.
+
+Pages mark where a table stands: `<!-- results: name -->` ... `<!-- end -->`. What lies between is replaced; the
+tests compare. Read next: tools/support_table.py.
+
+python tools/result_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cleargrad.bench.workloads import WORKLOADS
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
+Rows = list[list[str]]
+
+
+def read(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def readable(value: float) -> str:
+    """Three digits that count, and no exponent."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.3g}'):g}"
+
+
+def table(heads: list[str], rows: Rows) -> str:
+    """Words on the left, numbers on the right."""
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def source(found: dict[str, Any], name: str) -> str:
+    """Where the figures are from, and how to get them again."""
+    where = [found["machine"], f"Python {found['python']}"]
+    if "torch" in found:
+        where.append(f"PyTorch {found['torch']}")
+    command = found.get("command", f"python benchmarks/{name}.py --json benchmarks/results/{name}.json")
+    return f"`{command}` on {', '.join(where)}; all figures in `benchmarks/results/{name}.json`."
+
+
+def compared(name: str, rows: dict[str, dict[str, float]], unit: str) -> str:
+    """PyTorch beside cleargrad."""
+    lines = [[row, *(readable(found[key]) for key in ("torch", "cleargrad", "ratio"))] for row, found in rows.items()]
+    return table([f"{name}, {unit}", "PyTorch", "cleargrad", "ratio"], lines)
+
+
+# The tables, by name ---------------------------------------------------------------------------------------
+
+
+def train_step() -> str:
+    found = read("train_step")
+    rows = [
+        [
+            WORKLOADS[name].title,
+            readable(row["compiled"]),
+            readable(row["eager"]),
+            readable(row["peak / least of PyTorch's"]),
+            f"{readable(row['first calls cold, s'])} s",
+        ]
+        for name, row in found["summary"].items()
+    ]
+    heads = ["a training step, relative to PyTorch's best", "compiled", "eager", "peak memory", "first calls"]
+    return table(heads, rows) + f"\n\n{source(found, 'train_step')}"
+
+
+def in_brief() -> str:
+    """One line per question, for the README."""
+    overhead, launch = read("op_overhead")["rows"], read("launch")["rows"]
+    loader, checkpoint = read("dataloader")["rows"], read("checkpoint")["rows"]
+    size = read("install")
+    picked = [
+        ("`import`, seconds", overhead["import (seconds)"], "op_overhead"),
+        ("one small `add`, microseconds", overhead["add"], "op_overhead"),
+        ("a script from launch to exit, seconds", launch["seconds, bytecode"], "launch"),
+        ("its peak memory, MB", launch["peak MB, bytecode"], "launch"),
+        ("small images from 2 workers, items a second", loader["small images, 2 workers"], "dataloader"),
+        ("writing a checkpoint, GB a second", checkpoint["write"], "checkpoint"),
+    ]
+    rows = [
+        [question, readable(row["torch"]), readable(row["cleargrad"]), f"`{name}.json`"]
+        for question, row, name in picked
+    ]
+    rows.append(
+        ["installed with all dependencies, MB", readable(size["torch, MB"]), readable(size["MB"]), "`install.json`"]
+    )
+    return table(["", "PyTorch", "cleargrad", "in benchmarks/results"], rows)
+
+
+def simple(name: str, title: str, unit: str) -> Callable[[], str]:
+    """A file whose `rows` compare the two libraries."""
+
+    def write() -> str:
+        found = read(name)
+        return compared(title, found["rows"], unit) + f"\n\n{source(found, name)}"
+
+    return write
+
+
+def optimizer_step() -> str:
+    found = read("optimizer_step")
+    parts = [
+        compared(title, found[title], "µs") for title in ("ten parameters of a small network", "ten million numbers")
+    ]
+    return "\n\n".join([*parts, source(found, "optimizer_step")])
+
+
+def memory() -> str:
+    found = read("memory")
+    return compared("whole process", found["process"], "MB") + f"\n\n{source(found, 'memory')}"
+
+
+def eager_kernels() -> str:
+    found = read("eager_kernels")
+    return compared("an op, one thread", found["microseconds"], "µs") + f"\n\n{source(found, 'eager_kernels')}"
+
+
+def convolution() -> str:
+    found = read("convolution")
+    parts = [compared(title, rows, "ms") for title, rows in found["rows"].items()]
+    return "\n\n".join([*parts, source(found, "convolution")])
+
+
+def gemm() -> str:
+    found = read("gemm")
+    rows = [
+        [row["name"], str(row["threads"]), readable(row["torch"]), readable(row["numpy"]), readable(row["cleargrad"])]
+        for row in found["rows"]
+    ]
+    heads = ["a product of matrices, GFLOP/s", "threads", "PyTorch", "NumPy", "cleargrad"]
+    return table(heads, rows) + f"\n\n{source(found, 'gemm')}"
+
+
+def install() -> str:
+    found = read("install")
+    rows = [[name, readable(size)] for name, size in found["packages, MB"].items()]
+    rows.append(["**all**", readable(found["MB"])])
+    return table(["installed package", "MB"], rows) + f"\n\n{source(found, 'install')}"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "train_step": train_step,
+    "in_brief": in_brief,
+    "op_overhead": simple("op_overhead", "one call", "µs"),
+    "launch": simple("launch", "a training script", "s and MB"),
+    "dataloader": simple("dataloader", "loading", "items/s"),
+    "checkpoint": simple("checkpoint", "a checkpoint", "GB/s"),
+    "optimizer_step": optimizer_step,
+    "memory": memory,
+    "eager_kernels": eager_kernels,
+    "convolution": convolution,
+    "gemm": gemm,
+    "install": install,
+}
+PLACE = re.compile(r"(<!-- results: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
+
+
+def filled(text: str) -> str:
+    """A page with its tables as they should be."""
+    return PLACE.sub(lambda match: f"{match[1]}\n{TABLES[match[2]]()}\n{match[3]}", text)
+
+
+def main() -> None:
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
