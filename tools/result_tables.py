@@ -161,12 +161,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "gemm": gemm,
     "install": install,
 }
-PLACE = re.compile(r"(<!-- results: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
+PLACE = re.compile(r"(<!-- results: (\w+) -->)\n.*?(<!-- end -->)", re.S)
 
 
 def filled(text: str) -> str:
     """A page with its tables as they should be."""
-    return PLACE.sub(lambda match: f"{match[1]}\n{TABLES[match[2]]()}\n{match[3]}", text)
+    return PLACE.sub(lambda match: f"{match[1]}\n\n{TABLES[match[2]]()}\n\n{match[3]}", text)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -122,7 +122,7 @@ def wants_colour() -> bool:
 
 
 def in_notebook() -> bool:
-    """Whether rich would show its bars in a notebook."""
+    """Whether this is the kernel of a notebook."""
     shell = sys.modules.get("IPython")
     return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
 
@@ -139,20 +139,14 @@ def facts(rows: dict[str, str], indent: str = "  ") -> str:
     return "\n".join(f"{indent}{name:<{width}}  {text}" for name, text in rows.items())
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of text: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows)]
-    lines = []
-    for row in (heads, *rows):
-        cells = [f"{text:{'<' if place == 0 else '>'}{widths[place]}}" for place, text in enumerate(row)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join([paint(lines[0], "bold"), *lines[1:]])
-
-
 @contextlib.contextmanager
 def progress(title: str, total: float) -> Iterator[Advance]:
     """Gives a function to call as `advance(done, words)`; it draws a bar where somebody watches."""
-    if not is_watched() and not in_notebook():
+    if in_notebook():
+        with notebook_line(title, total) as advance:
+            yield advance
+        return
+    if not is_watched():
         yield lambda done, words: None
         return
     from rich.console import Console
@@ -165,8 +159,19 @@ def progress(title: str, total: float) -> Iterator[Advance]:
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
     )
-    with Progress(
-        *columns, console=Console(stderr=not in_notebook(), highlight=False), transient=True
-    ) as bar:
+    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda done, words: bar.update(task, completed=done, description=words)
+
+
+@contextlib.contextmanager
+def notebook_line(title: str, total: float) -> Iterator[Advance]:
+    """A line that a notebook writes anew; rich would need widgets, which may not be installed."""
+    from IPython.display import display
+
+    def as_text(text: str) -> dict[str, str]:
+        return {"text/plain": text}
+
+    line = display(as_text(title), raw=True, display_id=True)
+    yield lambda done, words: line.update(as_text(f"{title} {done / total:4.0%}  {words}"), raw=True)
+    line.update(as_text(""), raw=True)

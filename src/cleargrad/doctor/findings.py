@@ -59,6 +59,16 @@ class Finding:
         where = "" if self.file is None else f"{self.file}:{self.line}: "
         return f"{where}{self.severity}: {self.message} [{self.rule}]"
 
+    def in_full(self) -> str:
+        """As the report for a terminal has it, with the lines around and the fix."""
+        from cleargrad.doctor.reports.as_text import Page
+
+        return Page(80, False).finding(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows."""
+        printer.text(self.in_full())
+
 
 class GradientError(RuntimeError):
     """Raised at the step where a problem is found, when the doctor is strict."""
@@ -92,6 +102,9 @@ class Findings:
 
     def __len__(self) -> int:
         return len(self.by_cause)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(finding.in_full() for finding in self) or "no findings"
 
     @property
     def problems(self) -> list[Finding]:

@@ -1,0 +1,126 @@
+"""The API reference, one page of Markdown per namespace, from signatures and docstrings.
+
+Static tools see little of a package whose functions are declared and whose modules load late, so this asks the
+package itself. Nothing is written: tools/site_hooks.py hands the pages to mkdocs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from cleargrad.missing import MissingModule, StandIn
+
+# Namespaces, and what they are; those without __all__ show what their modules define.
+PAGES = {
+    "cleargrad": "Tensors and functions",
+    "cleargrad.Tensor": "Methods of tensors",
+    "cleargrad.nn": "Modules",
+    "cleargrad.nn.functional": "Functions of networks",
+    "cleargrad.nn.init": "Starting values",
+    "cleargrad.nn.utils": "Clipping, parametrizations and more",
+    "cleargrad.optim": "Optimizers",
+    "cleargrad.optim.lr_scheduler": "Schedulers",
+    "cleargrad.optim.swa_utils": "Averaged weights",
+    "cleargrad.autograd": "Differentiation",
+    "cleargrad.amp": "Mixed precision",
+    "cleargrad.utils.data": "Loading data",
+    "cleargrad.utils.checkpoint": "Activations computed again",
+    "cleargrad.linalg": "Linear algebra",
+    "cleargrad.fft": "Fourier transforms",
+    "cleargrad.special": "Special functions",
+    "cleargrad.distributions": "Distributions",
+    "cleargrad.func": "Functions of functions",
+    "cleargrad.doctor": "The doctor",
+    "cleargrad.datasets": "Data that ships with the package",
+    "cleargrad.testing": "Tests",
+}
+LATE = ("accumulate", "compile", "save", "load", "autocast", "get_num_threads", "set_num_threads")
+
+
+def find(path: str) -> Any:
+    """A module, or a class inside one."""
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        place, _, name = path.rpartition(".")
+        return getattr(importlib.import_module(place), name)
+
+
+def names_in(place: Any) -> list[str]:
+    names = set(getattr(place, "__all__", None) or vars(place))
+    if place.__name__ == "cleargrad":
+        names |= set(LATE)
+    if inspect.isclass(place):
+        names = {name for base in place.__mro__[:-1] for name in vars(base)}
+    return sorted((name for name in names if not name.startswith("_")), key=str.lower)
+
+
+def members(place: Any) -> Iterator[tuple[str, Any]]:
+    """Public functions and classes of cleargrad's own; what a module only imported from elsewhere is left out."""
+    for name in names_in(place):
+        value = getattr(place, name, None)
+        if isinstance(value, StandIn | MissingModule) or inspect.ismodule(value) or not callable(value):
+            continue
+        if str(getattr(value, "__module__", "cleargrad")).startswith("cleargrad"):
+            yield name, value
+
+
+def signature(value: Any) -> str:
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return "(...)"
+    plain = [one.replace(annotation=inspect.Parameter.empty) for one in found.parameters.values()]
+    text = str(found.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+    return re.sub(r"<([\w.]+)[^<>]*>", r"\1", text)  # defaults that are objects
+
+
+def words(value: Any) -> str:
+    """The docstring as Markdown: indented parts of it are code."""
+    text = inspect.cleandoc(value.__doc__) if value.__doc__ else ""
+    return re.sub(r"<([^>`]*)>", r"&lt;\1&gt;", text)
+
+
+def entry(name: str, value: Any) -> str:
+    said = words(value) or "The same as in PyTorch."
+    indented = said.replace("\n", "\n    ")
+    return f"<span id='{name}'></span>`{name}{signature(value)}`\n:   {indented}\n"
+
+
+def page(path: str) -> str:
+    place = find(path)
+    first = words(place)
+    opening = re.sub(r"Read next:.*", "", first, flags=re.S).strip()
+    title = f"# {path.removeprefix('cleargrad.')}: {PAGES[path]}" if path != "cleargrad" else f"# {PAGES[path]}"
+    entries = [entry(name, value) for name, value in members(place)]
+    return "\n".join([title, "", opening, "", *entries])
+
+
+def overview() -> str:
+    rows = [f"| [`{path}`]({file_of(path)}) | {title} |" for path, title in PAGES.items()]
+    return "\n".join(
+        [
+            "# API reference",
+            "",
+            "From the signatures and docstrings of this version. Names, arguments and meaning are PyTorch's, so most",
+            "entries are one sentence; [the support table](../support.md) says what is missing.",
+            "",
+            "| namespace | what it has |",
+            "|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def file_of(path: str) -> str:
+    return f"{path.removeprefix('cleargrad.').replace('.', '-').lower()}.md"
+
+
+def pages() -> dict[str, str]:
+    """Every page of the reference by its file name."""
+    return {"index.md": overview(), **{file_of(path): page(path) for path in PAGES}}
