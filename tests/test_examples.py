@@ -25,7 +25,7 @@ RUNS = [*SHORT_RUNS.items(), ("mixed_precision.py", "--epochs 2 --dtype bfloat16
 
 
 def test_every_example_is_run() -> None:
-    """All but the one that ./demo runs, which asks for cleargrad by name."""
+    """All but the one that asks for cleargrad by name."""
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == {*SHORT_RUNS, "spiral.py"}
 
 

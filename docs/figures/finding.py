@@ -34,7 +34,8 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 def program() -> str:
     """The README's training script, without the line that clears gradients."""
     block = re.search(r"```python\n(import cleargrad.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
-    return "".join(line for line in block.splitlines(keepends=True) if "zero_grad" not in line)
+    lines = [line.split("  #")[0] for line in block.splitlines() if "zero_grad" not in line]
+    return "\n".join(lines) + "\n"
 
 
 def said(folder: Path) -> str:

@@ -28,7 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, float]:
 def test_finds_and_cures(demo: tuple[Path, str, float]) -> None:
     _, text, _ = demo
     wrong, right = text.split("2. The same script")
-    assert re.search(r"error  gradient-reused  cleargrad-demo/forgetful.py:\d+ in step", wrong)
+    assert re.search(r"error  gradient-reused\s+cleargrad-demo/forgetful.py:\d+ in step", wrong)
     assert "fix: optimizer.zero_grad() is missing before forgetful.py:" in wrong
     accuracies = [float(found) for found in re.findall(r"accuracy ([\d.]+)%", text)]
     assert accuracies[0] < 30 and accuracies[1] > 90

@@ -58,6 +58,7 @@ def main(engine: str, paths: list[str]) -> None:
     import torch
 
     torch.set_num_threads(1)
+    gc.freeze()  # the libraries stay; only what scripts leave behind is collected between them
     print(json.dumps({path: run_script(path, engine) for path in paths}))
 
 
