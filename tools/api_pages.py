@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,9 +70,23 @@ def members(place: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
+def unwrapped(value: Any) -> Any:
+    """The function inside those that only see to autocast or to other names of arguments."""
+    while inspect.isfunction(value):
+        inside = inspect.getclosurevars(value).nonlocals
+        inner = next(
+            (inside[name] for name in ("function", "published") if inspect.isfunction(inside.get(name))), None
+        )
+        takes_anything = list(inspect.signature(value).parameters) == ["args", "kwargs"]
+        if inner is None or inner is value or not takes_anything:
+            break
+        value = inner
+    return value
+
+
 def signature(value: Any) -> str:
     try:
-        found = inspect.signature(value)
+        found = inspect.signature(unwrapped(value))
     except (TypeError, ValueError):
         return "(...)"
     plain = [one.replace(annotation=inspect.Parameter.empty) for one in found.parameters.values()]
@@ -80,24 +95,63 @@ def signature(value: Any) -> str:
 
 
 def words(value: Any) -> str:
-    """The docstring as Markdown: indented parts of it are code."""
+    """The docstring as Markdown; what is indented in it is code."""
     text = inspect.cleandoc(value.__doc__) if value.__doc__ else ""
-    return re.sub(r"<([^>`]*)>", r"&lt;\1&gt;", text)
+    parts = []
+    for part in paragraphs(text):
+        is_code = part.startswith("    ")
+        parts.append(
+            f"```py\n{textwrap.dedent(part)}\n```" if is_code else re.sub(r"<([^>`]*)>", r"&lt;\1&gt;", part)
+        )
+    return "\n\n".join(parts)
+
+
+def paragraphs(text: str) -> list[str]:
+    """Plain and indented parts of a text, in turn."""
+    parts: list[list[str]] = [[]]
+    was_code = False
+    for line in text.splitlines():
+        is_code = line.startswith("    ") if line.strip() else was_code
+        if is_code != was_code:
+            parts.append([])
+        parts[-1].append(line)
+        was_code = is_code
+    return [found for part in parts if (found := "\n".join(part).strip("\n"))]
 
 
 def entry(name: str, value: Any) -> str:
-    said = words(value) or "The same as in PyTorch."
-    indented = said.replace("\n", "\n    ")
+    indented = words(value).replace("\n", "\n    ")
     return f"<span id='{name}'></span>`{name}{signature(value)}`\n:   {indented}\n"
+
+
+def unexplained(found: list[tuple[str, Any]]) -> list[str]:
+    """Names without a docstring, on one line each."""
+    if not found:
+        return []
+    lines = [f"{name}{signature(value)}" for name, value in found]
+    return [
+        "## As in PyTorch",
+        "",
+        "These do what PyTorch's of the same name do.",
+        "",
+        "```py",
+        *lines,
+        "```",
+        "",
+    ]
 
 
 def page(path: str) -> str:
     place = find(path)
     first = words(place)
     opening = re.sub(r"Read next:.*", "", first, flags=re.S).strip()
-    title = f"# {path.removeprefix('cleargrad.')}: {PAGES[path]}" if path != "cleargrad" else f"# {PAGES[path]}"
-    entries = [entry(name, value) for name, value in members(place)]
-    return "\n".join([title, "", opening, "", *entries])
+    title = (
+        f"# {path.removeprefix('cleargrad.')}: {PAGES[path]}" if path != "cleargrad" else f"# {PAGES[path]}"
+    )
+    found = list(members(place))
+    entries = [entry(name, value) for name, value in found if value.__doc__]
+    rest = unexplained([(name, value) for name, value in found if not value.__doc__])
+    return "\n".join([title, "", opening, "", *entries, *rest])
 
 
 def overview() -> str:
@@ -106,8 +160,8 @@ def overview() -> str:
         [
             "# API reference",
             "",
-            "From the signatures and docstrings of this version. Names, arguments and meaning are PyTorch's, so most",
-            "entries are one sentence; [the support table](../support.md) says what is missing.",
+            "From the signatures and docstrings of this version. Names, arguments and meaning are PyTorch's, so",
+            "most entries are one sentence; [the support table](../support.md) says what is missing.",
             "",
             "| namespace | what it has |",
             "|---|---|",

@@ -102,7 +102,10 @@ def pythons() -> list[str]:
     found = {sys.version_info[:2]: sys.executable}
     for minor in range(11, 16):
         path = shutil.which(f"python3.{minor}")
-        works = path and subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
+        works = (
+            path
+            and subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
+        )
         if path and works:
             found.setdefault((3, minor), path)
     return [found[version] for version in sorted(found)]
@@ -115,9 +118,12 @@ def use(python: str, wheel: Path, folder: Path) -> Path:
     run(inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
     version = run(folder / "bin" / "cleargrad", "--version").strip()
     run(inside, "-W", "error", "-c", SMOKE, folder=folder)
-    said = run(folder / "bin" / "cleargrad", "demo", "--steps", "100", "--folder", folder / "demo", folder=folder)
+    said = run(
+        folder / "bin" / "cleargrad", "demo", "--steps", "100", "--folder", folder / "demo", folder=folder
+    )
     assert "gradient-reused" in said, said
-    print(f"{version} works on Python {run(inside, '-c', 'import platform; print(platform.python_version())').strip()}")
+    number = run(inside, "-c", "import platform; print(platform.python_version())").strip()
+    print(f"{version} works on Python {number}", flush=True)
     return inside
 
 
@@ -152,7 +158,9 @@ def size_of_torch() -> float | None:
             continue  # needed elsewhere only
         files = [Path(str(found.locate_file(file))) for file in found.files or ()]
         sizes[name] = sum(file.stat().st_size for file in files if file.exists()) / 1e6
-        names += [text.split(";")[0].split()[0].split("[")[0].rstrip("<>=!~0123456789.,") for text in wanted(found)]
+        names += [
+            text.split(";")[0].split()[0].split("[")[0].rstrip("<>=!~0123456789.,") for text in wanted(found)
+        ]
     return round(sum(sizes.values()), 1)
 
 

@@ -50,7 +50,10 @@ def source(found: dict[str, Any], name: str) -> str:
 
 def compared(name: str, rows: dict[str, dict[str, float]], unit: str) -> str:
     """PyTorch beside cleargrad."""
-    lines = [[row, *(readable(found[key]) for key in ("torch", "cleargrad", "ratio"))] for row, found in rows.items()]
+    lines = [
+        [row, *(readable(found[key]) for key in ("torch", "cleargrad", "ratio"))]
+        for row, found in rows.items()
+    ]
     return table([f"{name}, {unit}", "PyTorch", "cleargrad", "ratio"], lines)
 
 
@@ -87,13 +90,13 @@ def in_brief() -> str:
         ("writing a checkpoint, GB a second", checkpoint["write"], "checkpoint"),
     ]
     rows = [
-        [question, readable(row["torch"]), readable(row["cleargrad"]), f"`{name}.json`"]
+        [question, *(readable(row[key]) for key in ("torch", "cleargrad", "ratio")), f"`{name}.json`"]
         for question, row, name in picked
     ]
-    rows.append(
-        ["installed with all dependencies, MB", readable(size["torch, MB"]), readable(size["MB"]), "`install.json`"]
-    )
-    return table(["", "PyTorch", "cleargrad", "in benchmarks/results"], rows)
+    ratio = readable(size["MB"] / size["torch, MB"])
+    sizes = [readable(size["torch, MB"]), readable(size["MB"]), ratio]
+    rows.append(["installed with all dependencies, MB", *sizes, "`install.json`"])
+    return table(["", "PyTorch", "cleargrad", "ratio", "in benchmarks/results"], rows)
 
 
 def simple(name: str, title: str, unit: str) -> Callable[[], str]:
@@ -109,7 +112,8 @@ def simple(name: str, title: str, unit: str) -> Callable[[], str]:
 def optimizer_step() -> str:
     found = read("optimizer_step")
     parts = [
-        compared(title, found[title], "µs") for title in ("ten parameters of a small network", "ten million numbers")
+        compared(title, found[title], "µs")
+        for title in ("ten parameters of a small network", "ten million numbers")
     ]
     return "\n\n".join([*parts, source(found, "optimizer_step")])
 
@@ -121,7 +125,9 @@ def memory() -> str:
 
 def eager_kernels() -> str:
     found = read("eager_kernels")
-    return compared("an op, one thread", found["microseconds"], "µs") + f"\n\n{source(found, 'eager_kernels')}"
+    return (
+        compared("an op, one thread", found["microseconds"], "µs") + f"\n\n{source(found, 'eager_kernels')}"
+    )
 
 
 def convolution() -> str:
@@ -133,7 +139,13 @@ def convolution() -> str:
 def gemm() -> str:
     found = read("gemm")
     rows = [
-        [row["name"], str(row["threads"]), readable(row["torch"]), readable(row["numpy"]), readable(row["cleargrad"])]
+        [
+            row["name"],
+            str(row["threads"]),
+            readable(row["torch"]),
+            readable(row["numpy"]),
+            readable(row["cleargrad"]),
+        ]
         for row in found["rows"]
     ]
     heads = ["a product of matrices, GFLOP/s", "threads", "PyTorch", "NumPy", "cleargrad"]

@@ -29,7 +29,10 @@ def listed(folder: str) -> list[Any]:
     """A folder's pages, its README first and the others as the README lists them."""
     place = ROOT / "docs" / folder
     order = re.findall(r"\]\(([\w-]+\.md)\)", (place / "README.md").read_text(encoding="utf-8"))
-    names = [*dict.fromkeys(order), *sorted(path.name for path in place.glob("*.md") if path.name not in order)]
+    names = [
+        *dict.fromkeys(order),
+        *sorted(path.name for path in place.glob("*.md") if path.name not in order),
+    ]
     names = [name for name in names if name != "README.md"]
     return [f"{folder}/README.md", *({title(place / name): f"{folder}/{name}"} for name in names)]
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import cleargrad
 import torch
+
+import cleargrad
 from cleargrad.missing import MissingModule, StandIn
 from cleargrad.ops.creation import FUNCTIONS
 from cleargrad.ops.op import FACES, NO_GRAD, OPAQUE, OPS, Face
@@ -37,18 +38,19 @@ CLASSES = {
 INTRODUCTION = """\
 # What is supported
 
-Written by `tools/support_table.py` from the registry of ops and from PyTorch {version}; a test fails when it is out of date.
+Written by `tools/support_table.py` from the registry of ops and from PyTorch {version}; a test fails when it is
+out of date.
 
-Every function below is tested against PyTorch in the op matrix, which is generated from its declaration: values, dtypes, gradients,
-gradients of gradients, recording, memory layouts, in-place forms and errors (`tests/ops/test_matrix.py`).
+Every function below is tested against PyTorch in the op matrix, which is generated from its declaration: values,
+dtypes, gradients, gradients of gradients, recording, memory layouts, in-place forms and errors
+(`tests/ops/test_matrix.py`).
 
 | column | what it says |
 |---|---|
 | gradient | **yes**, or **no** where the function has none, as in PyTorch |
-| compiled | **native**: machine code, fused with its neighbours; **called**: NumPy runs it between two parts of the program; **parts**: as \
-the functions it is made of |
-| method, in place, out | whether it is a method of tensors, has the form `name_`, takes `out=` |
-"""
+| compiled | **native**: machine code, fused with its neighbours; **called**: NumPy runs it between two parts of \
+the program; **parts**: as the functions it is made of |
+| method, in place, out | whether it is a method of tensors, has the form `name_`, takes `out=` |"""
 
 
 def is_here(place: Any, name: str) -> bool:
@@ -64,7 +66,14 @@ def mark(is_so: bool) -> str:
 def row(face: Face, name: str) -> str:
     gradient = "no" if face.vjp is NO_GRAD else "yes"
     compiled = "parts" if face.op is None else "called" if face.op.lower is OPAQUE else "native"
-    cells = [f"`{name}`", gradient, compiled, mark(face.method), mark(face.inplace is not None), mark(face.out)]
+    cells = [
+        f"`{name}`",
+        gradient,
+        compiled,
+        mark(face.method),
+        mark(face.inplace is not None),
+        mark(face.out),
+    ]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -90,7 +99,9 @@ def public(place: ModuleType) -> list[str]:
     return sorted(
         name
         for name in names
-        if not name.startswith("_") and callable(getattr(place, name, None)) and inspect.getdoc(getattr(place, name))
+        if not name.startswith("_")
+        and callable(getattr(place, name, None))
+        and inspect.getdoc(getattr(place, name))
     )
 
 
@@ -106,7 +117,9 @@ def missing_functions(space: str) -> list[str]:
     theirs, ours = torch, cleargrad
     for part in filter(None, space.split(".")):
         theirs, ours = getattr(theirs, part), getattr(ours, part)
-    names = [name for name in public(theirs) if name[0].islower() and not inspect.isclass(getattr(theirs, name))]
+    names = [
+        name for name in public(theirs) if name[0].islower() and not inspect.isclass(getattr(theirs, name))
+    ]
     return [name for name in names if not is_here(ours, name)]
 
 

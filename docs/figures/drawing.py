@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 
 def save(name: str, drawing: str, looks: str) -> None:
     """Writes a drawing with its looks; the size in its tag is also its view, so that it can be scaled."""
+    drawing = drawing.replace("; arrow keys walk through it", "").replace('role="group"', 'role="img"', 1)
     opening, rest = drawing.split(">", 1)
     if "viewBox" not in opening:
         width, height = (re.search(rf'{side}="([\d.]+)"', opening).group(1) for side in ("width", "height"))
@@ -42,7 +43,9 @@ def chart(name: str, drawn: Curves | Bars) -> None:
 
 def page_looks() -> str:
     """What the doctor's page says about drawings."""
-    text = resources.files("cleargrad.doctor.reports").joinpath("page", "page.css").read_text(encoding="utf-8")
+    text = (
+        resources.files("cleargrad.doctor.reports").joinpath("page", "page.css").read_text(encoding="utf-8")
+    )
     colours = text[: text.index("* {")]
     wanted = r"(?m)^(?:svg|\.moment|\.part|\.hatch|#used|\.pass|\.mark|\.older|\.graph)[^\n]*\n"
     return colours + "".join(re.findall(wanted, text)).replace(".graph ", "")
@@ -56,25 +59,27 @@ def buckets(name: str, session: Any) -> None:
     ).svg("the parameters")
     symbols = re.search(r"<defs>.*</defs>", buckets_figure.SYMBOLS, re.S).group()
     opening, rest = drawing.split(">", 1)
-    key = legend(buckets_figure.Drawing(timeline.lanes[0], timeline.columns, {}).height, timeline)
+    key, end = legend(buckets_figure.Drawing(timeline.lanes[0], timeline.columns, {}).height, timeline)
     height = float(re.search(r'height="([\d.]+)"', opening).group(1)) + 24
-    width = max(float(re.search(r'width="([\d.]+)"', opening).group(1)), 620)
+    width = max(float(re.search(r'width="([\d.]+)"', opening).group(1)), end)
     opening = re.sub(r'width="[\d.]+" height="[\d.]+"', f'width="{width:g}" height="{height:g}"', opening)
     rest = re.sub(r' tabindex="-?\d"| data-\w+="[^"]*"', "", rest)
     save(name, f"{opening}>{symbols}{rest.replace('</svg>', key + '</svg>')}", page_looks())
 
 
-def legend(top: float, timeline: Any) -> str:
-    """The marks of a drawing in words, on one line below it."""
+def legend(top: float, timeline: Any) -> tuple[str, float]:
+    """The marks of a drawing in words, on one line below it, and where that line ends."""
     parts, x = [], 16.0
     for kind in dict.fromkeys(column.kind for column in timeline.columns):
         text = buckets_figure.WORDS[kind]
-        parts.append(buckets_figure.symbol(kind, x, top + 11) + f'<text x="{x + 14:g}" y="{top + 15:g}">{text}</text>')
+        parts.append(
+            buckets_figure.symbol(kind, x, top + 11) + f'<text x="{x + 14:g}" y="{top + 15:g}">{text}</text>'
+        )
         x += 36 + 6.3 * len(text)
     parts.append(f'<rect class="part pass-0" x="{x}" y="{top + 4}" width="18" height="13"/>')
     parts.append(f'<rect class="hatch" x="{x}" y="{top + 4}" width="18" height="13"/>')
     parts.append(f'<text x="{x + 24:g}" y="{top + 15:g}">hatched: used by a step</text>')
-    return "".join(parts)
+    return "".join(parts), x + 180
 
 
 def graph(name: str, found: Any) -> None:

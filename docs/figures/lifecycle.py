@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import cleargrad as torch
+import drawing
 import numpy as np
+
+import cleargrad as torch
 from cleargrad import doctor, nn
 from cleargrad.charts import Curve, Curves
 from cleargrad.datasets import digits
 from cleargrad.doctor.lesson import Lesson
 from cleargrad.nn import functional as F
-
-import drawing
 
 STEPS = 300
 
@@ -114,9 +114,7 @@ def draw_unequal_batches() -> None:
     means, windows = [], []
     for size in sizes:
         batches = [(torch.randn(n, 16), torch.randint(0, 10, (n,))) for n in (8, 8, 8, size)]
-        whole = F.cross_entropy(
-            model(torch.cat([x for x, _ in batches])), torch.cat([y for _, y in batches])
-        )
+        whole = F.cross_entropy(model(torch.cat([x for x, _ in batches])), torch.cat([y for _, y in batches]))
         (wanted,) = torch.autograd.grad(whole, [model.weight])
         mean = sum(F.cross_entropy(model(x), y) for x, y in batches) / 4
         (found,) = torch.autograd.grad(mean, [model.weight])
@@ -129,7 +127,8 @@ def draw_unequal_batches() -> None:
             window.step()
     curves = [Curve("loss / 4", sizes, means, 0), Curve("accumulate", sizes, windows, 1)]
     drawing.chart(
-        "unequal-batches", Curves("Error of the gradient by size of the fourth batch", "rows", curves, unit="%")
+        "unequal-batches",
+        Curves("Error of the gradient by size of the fourth batch", "rows", curves, unit="%"),
     )
 
 
@@ -164,7 +163,7 @@ def draw_scaling() -> None:
         optimizer.step()
     gradients = np.concatenate([p.grad.numpy().ravel() for p in model.parameters()])
     gradients = gradients[gradients != 0]
-    powers = list(range(0, 29))
+    powers = list(range(35))
     with np.errstate(over="ignore"):
         scaled = [(gradients * 2.0**power).astype(np.float16) for power in powers]
     zeros = [100 * float((values == 0).mean()) for values in scaled]

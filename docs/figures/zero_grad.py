@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cleargrad.charts import Bar, Bars
-
 import drawing
+
+from cleargrad.charts import Bar, Bars
 
 RESULTS = Path(__file__).parent.parent.parent / "benchmarks" / "results" / "zero_grad.json"
 TITLES = {

@@ -59,12 +59,9 @@ class CleargradObserver(CompiledSteps):
 
     def leaf_filled(self, leaf: Any) -> None:
         """The backward walk has added to a leaf's gradient."""
-        number = self.registry.parameter_numbers.by_id.get(id(leaf))
-        if number is None or self.closed:
-            return
-        if self.attentive and self.is_compiling():
-            return
-        self.accumulated(number)
+        recorder: Any = mode.recorder
+        if recorder is None or recorder.runs:
+            self.filled.append(leaf)
 
     def mark_graph(self, root: Any) -> weakref.ref | None:
         node = root.grad_fn

@@ -76,6 +76,7 @@ class LibraryObserver(Observer):
 
     def watch_autograd(self, autograd: Any) -> None:
         backward, grad = autograd.backward, autograd.grad
+        begin, end, tensor, compiling = self.backward_begin, self.backward_end, self.tensor, self.is_compiling
 
         @functools.wraps(backward)
         def watched_backward(
@@ -86,16 +87,16 @@ class LibraryObserver(Observer):
             *args: Any,
             **kwargs: Any,
         ) -> Any:
-            if self.is_compiling():
+            if compiling():
                 return backward(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
-            roots = (tensors,) if isinstance(tensors, self.tensor) else tuple(tensors)
-            self.backward_begin(roots, bool(retain_graph), create_graph)
-            failed = True
+            roots = (tensors,) if isinstance(tensors, tensor) else tuple(tensors)
+            begin(roots, bool(retain_graph), create_graph)
             try:
                 result = backward(roots, grad_tensors, retain_graph, create_graph, *args, **kwargs)
-                failed = False
-            finally:
-                self.backward_end(failed)
+            except BaseException:
+                end(True)
+                raise
+            end(False)
             return result
 
         @functools.wraps(grad)

@@ -12,13 +12,18 @@ from cleargrad.doctor import events
 from cleargrad.doctor.registry import Optimizer, Parameter
 
 EVERY_STEP_UNTIL = 16
-THEN_EVERY = 8
+OFTEN_UNTIL, OFTEN, SELDOM = 128, 8, 32  # then every 8th, and in the long run every 32nd
 COMPARED = 1024  # elements of a parameter that are compared before and after a step
 
 
-def is_due(count: int) -> bool:
-    """Whether a step is measured, by its number."""
-    return count <= EVERY_STEP_UNTIL or count % THEN_EVERY == 0
+def is_due(record: Optimizer) -> bool:
+    """Whether the next step of an optimizer is measured; steps in between may have been counted only."""
+    count = record.steps + 1
+    distance = 1 if count <= EVERY_STEP_UNTIL else OFTEN if count <= OFTEN_UNTIL else SELDOM
+    due = count - record.measured >= distance
+    if due:
+        record.measured = count
+    return due
 
 
 class Measurement:

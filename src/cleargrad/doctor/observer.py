@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from cleargrad.doctor import events
-from cleargrad.doctor.gradient_observer import AFTER_A_CHANGE, GradientObserver, guarded
+from cleargrad.doctor.gradient_observer import AFTER_A_CHANGE, guarded
 from cleargrad.doctor.places import Place, place_of_error, user_place
+from cleargrad.doctor.repeating import Repeating
 
 NODES_WALKED = 256  # of the graph behind a tensor that is taken out of it
 
 
-class Observer(GradientObserver):
+class Observer(Repeating):
     """Turns calls of an engine into events."""
 
     # Loss scaling ------------------------------------------------------------------------------------------
@@ -112,8 +113,8 @@ class Observer(GradientObserver):
             del self.passes[next(iter(self.passes))]
         self.hear(events.EpochBegin(*self.now(), user_place(), number))
 
-    @guarded
     def batch_fetched(self, iterator: Any) -> None:
+        """Called for each batch, so it is short."""
         running = self.passes.get(id(iterator))
         if running is not None:
             running[1] += 1

@@ -57,7 +57,7 @@ class Parameter:
 class Optimizer:
     """What is known of one optimizer."""
 
-    __slots__ = ("found", "kind", "known", "number", "parameters", "place", "ref", "skips", "steps")
+    __slots__ = ("found", "kind", "known", "measured", "number", "parameters", "place", "ref", "skips", "steps")
 
     def __init__(self, number: int, optimizer: Any, place: Place | None) -> None:
         self.number = number
@@ -74,6 +74,7 @@ class Optimizer:
             (),
         )  # with, without a gradient, frozen: at the last look
         self.steps = 0
+        self.measured = 0  # the step whose sizes were last taken
         self.skips = 0
 
 

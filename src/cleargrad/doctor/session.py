@@ -193,6 +193,8 @@ class Session:
 
     def report(self) -> dict[str, Any]:
         """Everything that was found, as plain data: the contents of the JSON report."""
+        if self.is_attached:
+            self.observer.catch_up()
         return {
             "version": 1,
             "engine": self.engine,

@@ -42,8 +42,7 @@ class TorchObserver(LibraryObserver):
 
     def hook(self, record: Parameter, tensor: Any) -> None:
         record.hooked = True
-        accumulated, number = self.accumulated, record.number
-        self.patches.handle(tensor.register_post_accumulate_grad_hook(lambda _: accumulated(number)))
+        self.patches.handle(tensor.register_post_accumulate_grad_hook(self.filled.append))
 
     def norms(self, tensors: list[Any]) -> list[float]:
         if not tensors:

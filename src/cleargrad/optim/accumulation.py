@@ -25,10 +25,10 @@ END = object()
 class accumulate:
     """Windows of up to `steps` batches, each for one step of the optimizer, or of several.
 
-    for window in accumulate(loader, 4, optimizer):
-        for x, y in window:
-            window.backward(criterion(model(x), y), count=len(x))
-        window.step()
+        for window in accumulate(loader, 4, optimizer):
+            for x, y in window:
+                window.backward(criterion(model(x), y), count=len(x))
+            window.step()
 
     Gradients are cleared when a window begins and when it is left, in whatever way. Batches are read one at a
     time and not ahead, so `batches` may be of unknown length.
