@@ -26,21 +26,25 @@ def label(page: Path, number: int) -> str:
 
 
 def numbered(found: list[tuple[str, Path]]) -> list:
-    """Examples of the rules are mistakes, of which PyTorch warns here and there."""
-    rules = [pytest.mark.filterwarnings("ignore")]
-    return [
-        pytest.param(text, page, id=label(page, number), marks=rules if page.parent.name == "rules" else [])
-        for number, (text, page) in enumerate(found)
-    ]
+    return [pytest.param(text, id=label(page, number)) for number, (text, page) in enumerate(found)]
 
 
-@pytest.mark.parametrize("block, page", numbered(blocks("python")))
-def test_code_block_runs(block: str, page: Path, capsys: pytest.CaptureFixture) -> None:
+@pytest.mark.parametrize("block", numbered(blocks("python")))
+def test_code_block_runs(block: str, capsys: pytest.CaptureFixture) -> None:
     """Each Python block runs by itself; a comment behind a print says what it prints."""
     exec(compile(block, "block", "exec"), {"__name__": "__main__"})
     said = capsys.readouterr().out.splitlines()
-    if page.parent.name != "rules":  # those print losses that nobody reads
-        assert said == re.findall(r"^print\(.*?\)  # (.*)$", block, re.M)
+    assert said == re.findall(r"^print\(.*?\)  # (.*)$", block, re.M)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "rules").glob("*-*.md")), ids=lambda page: page.stem)
+def test_example_of_a_rule_is_in_the_corpus(page: Path) -> None:
+    """What a page shows is a script that tests/doctor/test_corpus.py runs, without its opening lines."""
+    found = re.findall(r"From `(tests/[^`]+)`:\n\n```py\n(.*?)```", page.read_text(), re.S)
+    assert found
+    for path, block in found:
+        script = re.sub(r'\A(#[^\n]*\n)*""".*?"""\n+', "", (ROOT / path).read_text(), flags=re.S)
+        assert re.sub(r"# <- [\w-]+", "# <- here", script).strip() == block.strip()
 
 
 # Commands --------------------------------------------------------------------------------------------------

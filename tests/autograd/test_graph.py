@@ -91,7 +91,7 @@ def test_saved_values_have_their_names(torch: Any) -> None:
     assert result.grad_fn._saved_result.equal(result) and result.grad_fn._saved_result is not result
     product = x * square
     assert product.grad_fn._saved_self is x and product.grad_fn._saved_other.equal(square)
-    with pytest.raises(AttributeError, match="MulBackward0.*_saved_weight_of_the_world"):
+    with pytest.raises(AttributeError, match="_saved_weight_of_the_world"):
         product.grad_fn._saved_weight_of_the_world  # noqa: B018
     product.sum().backward()
     with pytest.raises(RuntimeError, match="a second time"):

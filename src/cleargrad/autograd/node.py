@@ -7,6 +7,7 @@ the leaf weakly, so graphs are freed by reference counting alone. Read next: aut
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from cleargrad.autograd.plan import Plan, Step
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, tick, wrap
-from cleargrad.errors import error, line_of
+from cleargrad.errors import Place, error, line_of, user_place
 
 FREED: Any = object()  # stands in `saved` after backward() has let the values go
 SAVED = "_saved_"
@@ -108,7 +109,7 @@ class Node:
         return self.tick
 
     def __getattr__(self, name: str) -> Any:
-        """What was saved for backward, under PyTorch's names: `_saved_self`, `_saved_other`, `_saved_result`, ..."""
+        """What was saved for backward, under PyTorch's names: `_saved_self`, `_saved_other`, `_saved_result`."""
         if name.startswith(SAVED):
             if self.saved is FREED:
                 raise freed_error(self)
@@ -416,6 +417,39 @@ def add_hook(hooks: dict, hook: Any) -> RemovableHandle:
 # Errors ----------------------------------------------------------------------------------------------------
 
 
+PASSES: deque[tuple[Place | None, int, Any]] = deque(maxlen=64)  # that freed: where, when, from which node
+
+
+def note_pass(root: Tensor) -> None:
+    """Remembers where a backward pass came from that has let saved values go."""
+    edge = root._edge
+    if edge is not None:
+        PASSES.append((user_place(), tick(), weakref.ref(split_edge(edge)[0])))
+
+
+def freed_by(node: Node) -> Place | None:
+    """Where the pass came from that let a node's values go: the first that still can be seen to lead to it, or
+    else, since a loss is often gone by then, the last one after the node was made."""
+    for place, _, reference in PASSES:
+        root = reference()
+        if root is not None and leads_to(root, node):
+            return place
+    return next((place for place, when, _ in reversed(PASSES) if when > node.tick), None)
+
+
+def leads_to(root: Node, goal: Node) -> bool:
+    seen, waiting = {root}, [root]
+    while waiting:
+        node = waiting.pop()
+        if node is goal:
+            return True
+        for edge in node.edges:
+            if edge is not None and (inner := split_edge(edge)[0]) not in seen and inner.tick >= goal.tick:
+                seen.add(inner)
+                waiting.append(inner)
+    return False
+
+
 def freed_error(node: Node) -> Exception:
     rule = (
         "trying to backward through the graph a second time, or to read saved tensors after they were freed; "
@@ -424,6 +458,9 @@ def freed_error(node: Node) -> Exception:
     facts = {"node": node.name()}
     if node.place is not None:
         facts["recorded"] = line_of(node.place)
+    first = freed_by(node)
+    if first is not None:
+        facts["first backward"] = line_of(first)
     fix = "call the first backward() with retain_graph=True, or compute the loss again"
     return error(RuntimeError, "backward", rule, fix=fix, **facts)
 

@@ -25,12 +25,14 @@ from cleargrad.autograd.node import (
     Packed,
     edge_of,
     freed_error,
+    note_pass,
     split_edge,
     stale_error,
 )
 from cleargrad.autograd.plan import PASS, UNTRACED, Step
 from cleargrad.core.dtype import OF_NUMPY
 from cleargrad.core.mode import mode
+from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import Tensor, as_array, cell_of, tick, wrap
 from cleargrad.core.watch import watch
 from cleargrad.errors import error, line_of
@@ -160,6 +162,8 @@ def walk(
                         deliver(arrived, *split_edge(edge), part)
     finally:
         mode.set(**before)
+    if not retain_graph:
+        note_pass(roots[0])
     return [] if targets is None else [captured.get(split_edge(edge_of(target))) for target in targets]
 
 
@@ -185,9 +189,13 @@ def walk_plainly(roots: Sequence[Tensor], grads: Sequence[Tensor], retain_graph:
             if not retain_graph:
                 node.free()
             data = None  # so that an array nobody else holds is seen as such
+    except MemoryError as failure:
+        raise shortage("backward", failure) from failure
     finally:
         mode.walk = outer
         mode.turn(before)
+    if not retain_graph:
+        note_pass(roots[0])
 
 
 def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from types import CodeType, ModuleType, TracebackType
 
 from cleargrad import compat
+from cleargrad.cli.none_gradient import explain_none_gradient
 from cleargrad.cli.terminal import FAILURE, WRONG_USAGE, CommandError
 
 DESCRIPTION = """\
@@ -117,6 +118,7 @@ class TracebackOfProgram:
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
         compat.explain_missing(error)
+        explain_none_gradient(error)
         inner = traceback
         while inner is not None and inner.tb_frame.f_code.co_filename != self.file:
             inner = inner.tb_next

@@ -24,6 +24,7 @@ from cleargrad.compile.structures import OutOfRange, Unsupported, key_of
 from cleargrad.compile.tracer import Tracer
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
+from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import FROZEN, Tensor
 from cleargrad.core.watch import watch
 from cleargrad.errors import error
@@ -87,6 +88,8 @@ class Compiled:
             result = entry.run(args, kwargs)
         except OutOfRange:
             return self.function(*args, **kwargs)  # fails as well, and names the tensor and the user's line
+        except MemoryError as failure:
+            raise shortage(self.title, failure, args) from failure
         observer.program_ends(entry)
         return result
 

@@ -1,9 +1,10 @@
 """Chains: entries that each thread can run for rows of its own, one after the other, without waiting for others.
 
-The steps of a recurrent network depend on each other in time, but not across the batch: a thread that keeps to its
-part of the batch needs nothing that another one computes. The same holds wherever small entries follow each other and
-every row is computed from the same row alone. What a chain saves is the waiting between its entries and the way of
-data from one core to another. `grouped` finds chains among a program's entries. Read next: compile/program.py.
+The steps of a recurrent network depend on each other in time, but not across the batch: a thread that keeps to
+its part of the batch needs nothing that another one computes. The same holds wherever small entries follow each
+other and every row is computed from the same row alone. What a chain saves is the waiting between its entries and
+the way of data from one core to another. `grouped` finds chains among a program's entries. Read next:
+compile/program.py.
 """
 
 from __future__ import annotations

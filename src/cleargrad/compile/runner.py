@@ -27,6 +27,7 @@ class Runner:
 
     program: Any
     backward: Any = None
+    script: Any = None  # what an observer heard while it was recorded
     lock: threading.Lock
     key: Any
 

@@ -17,13 +17,15 @@ class Watch:
     and `program_begins(entry)` and `program_ends(entry)` around the run of a program.
     """
 
-    __slots__ = ("observer", "onlookers")
+    __slots__ = ("cleared", "observer", "onlookers")
 
+    cleared: Any  # where zero_grad last took gradients away, as errors.Place, for the error of who misses one
     observer: Any
     onlookers: set[Any]  # hooks of its own: they change nothing, so that no program depends on them
 
 
 watch = Watch()
+watch.cleared = None
 watch.observer = None
 watch.onlookers = set()
 

@@ -8,7 +8,6 @@ Read next: cleargrad_adapter.py.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,7 +19,7 @@ from cleargrad.doctor.measuring import Measurement, is_due
 from cleargrad.doctor.registry import Parameter
 from cleargrad.doctor.repeating import REPEATED, Line
 
-SILENT_RUNS = 7  # programs that are only counted before one is told in full again
+SILENT_RUNS = 63  # programs that are only counted before one is told in full again
 
 
 class Script:
@@ -51,30 +50,29 @@ class CompiledSteps(LibraryObserver):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.recording = False
-        self.scripts: weakref.WeakKeyDictionary[Any, Script] = weakref.WeakKeyDictionary()
         self.measurement: Measurement | None = None
-        self.last: Script | None = None  # what was told last, and when
+        self.last: Any = object()  # the script that was told last, and when
         self.told_at = 0
         self.silent = 0  # runs of it that were only counted since then
 
-    def attend(self, method: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+    def attend(self, method: Callable, args: tuple) -> None:
         """Before anything else is heard, programs that were only counted are made up for."""
         if self.silent:
             self.make_up_programs()
         if self.recording:
-            self.perform(method, args, kwargs)
+            self.perform(method, args)
         else:
-            super().attend(method, args, kwargs)
+            super().attend(method, args)
 
-    def perform(self, method: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+    def perform(self, method: Callable, args: tuple) -> None:
         """What is done here is no part of a recording."""
         recorder: Any = mode.recorder
         if recorder is None:
-            method(self, *args, **kwargs)
+            method(self, *args)
             return
         mode.set(recorder=None)
         try:
-            recorder.unwatched(method, self, *args, **kwargs)
+            recorder.unwatched(method, self, *args)
         finally:
             mode.set(recorder=recorder)
 
@@ -98,19 +96,18 @@ class CompiledSteps(LibraryObserver):
     def recording_ends(self, entry: Any) -> None:
         self.flush()
         self.notice(self.registry.parameters)
-        self.scripts[entry] = Script(self.kept or ())
+        entry.script = Script(self.kept or ())
         self.recording = self.attentive = False
         self.keep(None)
 
     # Running -----------------------------------------------------------------------------------------------
 
     def program_begins(self, entry: Any) -> None:
-        script = self.scripts.get(entry)
-        if script is None or not script.lines or self.closed:
-            return
+        script = entry.script
         if script is self.last and self.told_at == self.count and self.trusting:
             return
-        self.prepare(script)
+        if script is not None and script.lines:
+            self.prepare(script)
 
     @guarded
     def prepare(self, script: Script) -> None:
@@ -128,15 +125,13 @@ class CompiledSteps(LibraryObserver):
                 self.measurement = Measurement(record, self.norms, later=True)
 
     def program_ends(self, entry: Any) -> None:
-        script = self.scripts.get(entry)
-        if script is None or not script.lines or self.closed:
-            return
+        script = entry.script
         same = script is self.last and self.told_at == self.count
         if same and self.trusting and self.silent < SILENT_RUNS and self.may_be_silent:
             self.silent += 1
             self.attentive = True
-            return
-        self.ended(script)
+        elif script is not None and script.lines:
+            self.ended(script)
 
     @guarded
     def ended(self, script: Script) -> None:
@@ -155,10 +150,9 @@ class CompiledSteps(LibraryObserver):
         """Tells the last of the runs that were only counted; those before it are counted."""
         silent, self.silent, script = self.silent, 0, self.last
         self.attentive = self.recording or self.learning
-        if script is not None:
-            self.count_only(script.lines, silent - 1)
-            self.repeat(script.lines, {})
-            self.told_at = self.count
+        self.count_only(script.lines, silent - 1)
+        self.repeat(script.lines, {})
+        self.told_at = self.count
 
     def repeat_step(self, old: events.Step) -> events.Step:
         if not self.trusting:

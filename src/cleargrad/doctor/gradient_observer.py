@@ -34,7 +34,7 @@ def guarded(method: Callable) -> Callable:
     name = method.__name__
 
     @functools.wraps(method)
-    def careful(self: GradientObserver, *args: Any, **kwargs: Any) -> None:
+    def careful(self: GradientObserver, *args: Any) -> None:
         try:
             expected = self.expected
             if expected is not None and expected.name == name and self.is_repeated(expected, args):
@@ -42,9 +42,9 @@ def guarded(method: Callable) -> Callable:
             if self.closed:
                 return
             if self.attentive:
-                self.attend(method, args, kwargs)
+                self.attend(method, args)
             else:
-                method(self, *args, **kwargs)
+                method(self, *args)
         except GradientError:
             raise
         except Exception as failure:
@@ -108,9 +108,9 @@ class GradientObserver(Noticing):
         """Whether a call is the one that was expected; if so, it has been counted."""
         return False
 
-    def attend(self, method: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+    def attend(self, method: Callable, args: tuple) -> None:
         """Calls a method of this observer, in a special way."""
-        method(self, *args, **kwargs)
+        method(self, *args)
 
     def wants(self, kind: type[events.Event]) -> bool:
         return self.kinds is None or kind in self.kinds

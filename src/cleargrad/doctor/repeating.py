@@ -21,7 +21,7 @@ REPEATED = frozenset((
     events.StepBegin, events.Step, events.Skip, events.Scale, events.Unscale, events.ScalerStep, events.ScalerUpdate,
     events.SchedulerStep,
 ))  # fmt: skip
-MOST_COUNTED = 31  # rounds that are only counted before one is looked at in full
+MOST_COUNTED = 63  # rounds that are only counted before one is looked at in full
 MOST_CALLS = 256  # in a round
 DISAPPOINTMENTS = 8  # rounds that were not repeated even once, before learning is given up
 
@@ -79,8 +79,8 @@ class Repeating(GradientObserver):
         self.counted = 0  # rounds that were only counted
         self.disappointments = 0
 
-    def perform(self, method: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
-        method(self, *args, **kwargs)
+    def perform(self, method: Callable, args: tuple) -> None:
+        method(self, *args)
 
     def keep(self, kept: list[events.Event] | None) -> None:
         """From here on, events are kept in a list as well."""
@@ -94,13 +94,13 @@ class Repeating(GradientObserver):
 
     # Counting ----------------------------------------------------------------------------------------------
 
-    def attend(self, method: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+    def attend(self, method: Callable, args: tuple) -> None:
         if self.expected is not None:
             self.make_up()
         if self.learning:
-            self.learn(method, method.__name__, args, kwargs)
+            self.learn(method, method.__name__, args)
         else:
-            self.perform(method, args, kwargs)
+            self.perform(method, args)
 
     def is_repeated(self, expected: Move, args: tuple) -> bool:
         if expected.key_of(args) != expected.key:
@@ -232,17 +232,17 @@ class Repeating(GradientObserver):
         self.keep(None)
         self.attentive = False
 
-    def learn(self, method: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
+    def learn(self, method: Callable, name: str, args: tuple) -> None:
         """Does what a call does, and notes it as part of the round."""
-        if self.round is None or name not in KEYS or kwargs or len(self.round) > MOST_CALLS:
+        if self.round is None or name not in KEYS or len(self.round) > MOST_CALLS:
             self.round = None
-            self.perform(method, args, kwargs)
+            self.perform(method, args)
         else:
             filled, heard = list(map(id, self.filled)), []
             key = KEYS[name](args)
             self.keep(heard)
             try:
-                self.perform(method, args, kwargs)
+                self.perform(method, args)
             finally:
                 self.keep(None)
             if self.round is not None:

@@ -15,7 +15,8 @@ from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import structure
 from cleargrad.core.tensor import Tensor
-from cleargrad.errors import error
+from cleargrad.core.watch import watch
+from cleargrad.errors import error, user_place
 from cleargrad.nn import hooks
 from cleargrad.nn.hooks import Hooked, call_uncompiled, call_with_hooks
 from cleargrad.nn.parameter import Buffer, Parameter, is_lazy
@@ -367,6 +368,8 @@ class Module(Hooked, Stateful):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Takes the gradients of all parameters away, or fills them with zeros."""
+        if set_to_none:
+            watch.cleared = user_place()
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None

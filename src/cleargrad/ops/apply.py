@@ -17,6 +17,7 @@ import numpy as np
 from cleargrad.autograd.node import Output, edge_of, extra_of, make_node, pack, saved_output
 from cleargrad.codegen.expr import Expr, substitute
 from cleargrad.core.mode import SPECIAL, gate, mode
+from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import IN_NO_GRAD, Tensor, as_array, mark_inference, wrap, wrap_view
 from cleargrad.errors import error, user_frame
 from cleargrad.ops.op import NO_GRAD, Op
@@ -56,7 +57,7 @@ def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     try:
         result = run(*arrays, **attrs)
     except MemoryError as failure:
-        raise error(RuntimeError, op.name, f"not enough memory: {failure}") from failure
+        raise shortage(op.name, failure, operands) from failure
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         if any(isinstance(x, Expr) for x in operands) and isinstance(op.lower, Expr):
             return substitute(op.lower, operands)  # a vjp is being traced

@@ -64,11 +64,14 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
             return result if out is None else write_out(out, result, op.name)
         data = input._data
         kind = data.dtype
-        if kind is F32:
-            value = kernel32(data)
-        elif kind is F64:
-            value = kernel64(data)
-        else:
+        try:
+            if kind is F32:
+                value = kernel32(data)
+            elif kind is F64:
+                value = kernel64(data)
+            else:
+                return call(op, (input,), {})
+        except MemoryError:
             return call(op, (input,), {})
         if type(value) is not ndarray:
             value = np.asarray(value)
@@ -136,7 +139,7 @@ def binary_door(
                 value = kernel64(left, right)
             else:
                 return otherwise(input, other)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, MemoryError):
             return otherwise(input, other)
         if type(value) is not ndarray:
             value = np.asarray(value)

@@ -18,7 +18,8 @@ from cleargrad.autograd.node import RemovableHandle
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import Tensor
-from cleargrad.errors import error
+from cleargrad.core.watch import watch
+from cleargrad.errors import error, user_place
 from cleargrad.ops.creation import tensor
 from cleargrad.optim import private_names as _private_names
 
@@ -162,6 +163,8 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients; with `set_to_none=False` they become zeros that the next step still sees."""
+        if set_to_none:
+            watch.cleared = user_place()
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:

@@ -1,4 +1,4 @@
-"""Cross-entropy on small arrays: a row of scores per sample, one class number for each, nothing ignored or weighted.
+"""Cross-entropy on small arrays: a row of scores and a class number for each sample, nothing ignored or weighted.
 
 That is what classifiers call at every step, so it is written with as few calls of NumPy as possible. Everything
 else is for ops/cross_entropy.py, which asks `plain` first, and names class numbers that are too large. Read next:
