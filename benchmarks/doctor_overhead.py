@@ -20,7 +20,7 @@ from typing import Any
 from side_by_side import LIBRARIES, arguments, report
 
 WAYS = ("unwatched", "events", "statistics")
-WARM_UP = 200  # steps: more than the doctor takes to trust a program
+WARM_UP = 100  # steps: more than the doctor takes to trust a program
 STEPS = {"tiny MLP": 400, "char-GPT": 16}  # of one turn: a multiple of the distance between statistics
 
 

@@ -459,3 +459,21 @@ def test_autograd_backward_on_a_leaf():
         return x.grad
 
     same(run)
+
+
+def test_a_second_backward_names_the_first() -> None:
+    x = cg.ones(3, requires_grad=True)
+    loss = (x * x).exp().sum()
+    loss.backward()  # the first
+    for _ in range(3):
+        (x * 2).exp().sum().backward()
+    with pytest.raises(RuntimeError, match=r"first backward .*loss\.backward\(\)  # the first"):
+        loss.backward()
+
+
+def test_a_second_backward_names_the_first_also_when_its_loss_is_gone() -> None:
+    state, weight = cg.ones(3), cg.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"first backward .*state\.sum\(\)\.backward\(\)"):
+        for _ in range(2):
+            state = cg.tanh(state * weight)
+            state.sum().backward()

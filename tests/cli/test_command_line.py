@@ -200,3 +200,19 @@ def test_colour_only_in_terminals(tmp_path: Path) -> None:
     assert "\x1b[1msoftware" in start_in_terminal("info", folder=tmp_path)[1]
     assert "\x1b" not in start_in_terminal("info", folder=tmp_path, NO_COLOR="1")[1]
     assert "\x1b" not in start_in_terminal("info", folder=tmp_path, TERM="dumb")[1]
+
+
+def test_using_a_gradient_that_is_none_says_who_cleared_it(tmp_path: Path) -> None:
+    program = """
+import torch
+model = torch.nn.Linear(2, 1)
+model(torch.ones(1, 2)).sum().backward()
+model.zero_grad()
+print(model.weight.grad.norm())
+"""
+    (tmp_path / "train.py").write_text(program)
+    done = start("run", "train.py", folder=tmp_path)
+    assert done.returncode == 1
+    assert "AttributeError: 'NoneType' object has no attribute 'norm'" in done.stderr
+    assert "zero_grad() sets gradients to None" in done.stderr
+    assert "train.py:5 in <module>: model.zero_grad()" in done.stderr

@@ -1,4 +1,4 @@
-"""Compiled functions under a watch: the same is found, nothing is found that is not there, and they stay compiled."""
+"""Compiled functions under a watch: the same is found, nothing else is, and they stay compiled."""
 
 from __future__ import annotations
 

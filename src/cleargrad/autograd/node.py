@@ -20,7 +20,10 @@ from cleargrad.errors import Place, error, line_of, user_place
 
 FREED: Any = object()  # stands in `saved` after backward() has let the values go
 SAVED = "_saved_"
-FIRST, SECOND = ("self", "input", "mat1"), ("other", "exponent", "weight", "mat2", "tensor", "target", "index")
+FIRST, SECOND = (
+    ("self", "input", "mat1"),
+    ("other", "exponent", "weight", "mat2", "tensor", "target", "index"),
+)
 
 
 class Node:

@@ -89,7 +89,7 @@ class Compiled:
         except OutOfRange:
             return self.function(*args, **kwargs)  # fails as well, and names the tensor and the user's line
         except MemoryError as failure:
-            raise shortage(self.title, failure, args) from failure
+            raise shortage(str(self.title), failure, args) from failure
         observer.program_ends(entry)
         return result
 

@@ -31,7 +31,9 @@ def shortage(op: str, failure: BaseException, operands: Iterable[Any] = ()) -> E
 
 def advice(asked: int | None, free: int | None, batch: int | None) -> str:
     """Which micro-batch would fit, and over how many of them gradients would be accumulated."""
-    usual = "make the batch smaller and accumulate gradients over several, or free tensors that are not needed"
+    usual = (
+        "make the batch smaller and accumulate gradients over several, or free tensors that are not needed"
+    )
     if asked is None or free is None or batch is None or free <= 0:
         return usual
     parts = 2 ** max(1, math.ceil(math.log2(ROOM * asked / free)))

@@ -1,8 +1,8 @@
 """Compiled steps under a watch: what a recorded call was heard to do happens again whenever its program runs.
 
-A call that is recorded is an ordinary call, and everything in it is heard. Its program runs in silence: the events of
-the recording are told once more, with the numbers of the step that it is now. A program that runs again and again,
-with nothing in between, is only counted; what was left out is made up for before anything else is heard.
+A call that is recorded is an ordinary call, and everything in it is heard. Its program runs in silence: the events
+of the recording are told once more, with the numbers of the step that it is now. A program that runs again and
+again, with nothing in between, is only counted; what was left out is made up for before anything else is heard.
 Read next: cleargrad_adapter.py.
 """
 

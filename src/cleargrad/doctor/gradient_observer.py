@@ -172,12 +172,11 @@ class GradientObserver(Noticing):
         if not self.filled:
             return
         by_id = self.registry.parameter_numbers.by_id
-        filled = dict.fromkeys(by_id.get(id(tensor)) for tensor in self.filled)
+        known = [by_id[id(tensor)] for tensor in self.filled if id(tensor) in by_id]
         self.filled.clear()
-        filled.pop(None, None)  # leaves that nobody knows
-        if not filled:
+        if not known:
             return
-        numbers = self.same(filled)
+        numbers = self.same(dict.fromkeys(known))
         backward = self.backward or self.begin_unseen()
         if not self.trusting:
             parameters = self.registry.parameters
@@ -332,12 +331,27 @@ class GradientObserver(Noticing):
             self.registry.name_parameters()  # while the models are alive
 
     def tell_step(
-        self, record: Optimizer, place: Place | None, found: tuple, closure: bool, scaler: int | None
+        self,
+        record: Optimizer,
+        place: Place | None,
+        found: tuple[Any, Any, Any],
+        closure: bool,
+        scaler: int | None,
     ) -> events.Step:
         record.steps += 1
         self.count += 1
+        having, missing, frozen = found
         step = events.Step(
-            self.count, record.steps, place, record.number, *found, closure, scaler, record.steps
+            self.count,
+            record.steps,
+            place,
+            record.number,
+            having,
+            missing,
+            frozen,
+            closure,
+            scaler,
+            record.steps,
         )
         self.step = max(self.step, record.steps + 1)
         self.hear(step)

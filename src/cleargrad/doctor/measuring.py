@@ -48,7 +48,7 @@ class Measurement:
                 grads.append(tensor.grad.detach())
             self.values.append(spread(tensor))
         self.norms = norms
-        self.gradient_norms = None if later else norms(grads)
+        self.gradient_norms: Any = None if later else norms(grads)
         self.weight_norms = norms(weights)
 
     def measure_gradients(self) -> None:

@@ -57,7 +57,18 @@ class Parameter:
 class Optimizer:
     """What is known of one optimizer."""
 
-    __slots__ = ("found", "kind", "known", "measured", "number", "parameters", "place", "ref", "skips", "steps")
+    __slots__ = (
+        "found",
+        "kind",
+        "known",
+        "measured",
+        "number",
+        "parameters",
+        "place",
+        "ref",
+        "skips",
+        "steps",
+    )
 
     def __init__(self, number: int, optimizer: Any, place: Place | None) -> None:
         self.number = number

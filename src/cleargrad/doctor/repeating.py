@@ -1,9 +1,9 @@
-"""Training loops that do the same thing in every round: after many rounds, one that is like the last is only counted.
+"""Training loops that do the same thing in every round: after many, a round that is like the last is only counted.
 
 Once the program is trusted (noticing.py), the calls of a round, from one step of an optimizer to the next, are
-learned together with the events that they make. While calls come as they were learned, a cursor moves on and nothing
-else happens. As soon as one differs, what was left out is made up for: the last whole round and the beginning of the
-present one are told, so that everybody knows what they would have known. Read next: observer.py.
+learned together with the events that they make. While calls come as they were learned, a cursor moves on and
+nothing else happens. As soon as one differs, what was left out is made up for: the last whole round and what has
+begun of the present one are told, so that everybody knows what they would have known. Read next: observer.py.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cleargrad.doctor.noticing import CALM_STEPS
 
 REPEATED = frozenset((
     events.Backward, events.Accumulate, events.BackwardEnd, events.Grad, events.Zero, events.GradWrite, events.Clip,
-    events.StepBegin, events.Step, events.Skip, events.Scale, events.Unscale, events.ScalerStep, events.ScalerUpdate,
-    events.SchedulerStep,
+    events.StepBegin, events.Step, events.Skip, events.Scale, events.Unscale, events.ScalerStep,
+    events.ScalerUpdate, events.SchedulerStep,
 ))  # fmt: skip
 MOST_COUNTED = 63  # rounds that are only counted before one is looked at in full
 MOST_CALLS = 256  # in a round
@@ -172,9 +172,7 @@ class Repeating(GradientObserver):
     def step_under_way(self, move: Move) -> StepUnderWay:
         record = next(each for each in self.registry.optimizers if id(each.ref()) == move.key[0])
         begun = StepUnderWay(record.ref(), None, bool(move.key[1]))
-        step = next(
-            line.event for each in self.moves for line in each.lines if line.kind is events.Step
-        )
+        step = next(line.event for each in self.moves for line in each.lines if line.kind is events.Step)
         begun.place, begun.found = step.place, record.found
         return begun
 
@@ -194,14 +192,14 @@ class Repeating(GradientObserver):
                     records[number].received += rounds
 
     def repeat(self, lines: Iterable[Line], passes: dict[int, events.Backward]) -> None:
-        """Tells events again, as those of calls that were made now; `passes` has the new ones by the old numbers."""
+        """Tells events again, as those of calls made now; `passes` has the new passes by the old numbers."""
         for line in lines:
             old: Any = line.event
             if line.kind is events.Step:
                 self.repeat_step(old)
                 continue
             if line.kind is events.Backward:
-                made: Any = events.Backward(*self.now(), old.place, *line.rest[:4], 0)
+                made: Any = line.kind(*self.now(), old.place, *line.rest[:4], 0)  # type: ignore[call-arg]
                 passes[old.number] = made
             elif line.kind is events.Accumulate or line.kind is events.BackwardEnd:
                 made = line.kind(*self.now(), old.place, passes[old.backward.number], *line.rest[1:])
@@ -238,7 +236,8 @@ class Repeating(GradientObserver):
             self.round = None
             self.perform(method, args)
         else:
-            filled, heard = list(map(id, self.filled)), []
+            filled = list(map(id, self.filled))
+            heard: list[events.Event] = []
             key = KEYS[name](args)
             self.keep(heard)
             try:
