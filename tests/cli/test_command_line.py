@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,12 +149,28 @@ def is_alive(process: int) -> bool:
         return False
 
 
+@contextmanager
+def started(*words: str, **settings: Any) -> Iterator[subprocess.Popen]:
+    """A process that hears Ctrl-C, also where whoever runs the tests does not, and that ends with the block."""
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **settings,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes as Linux shows them")
 def test_interrupted_bench_leaves_no_process(tmp_path: Path) -> None:
     words = ["bench", "--workloads", "linear", "--rounds", "100000", "--variants", "cleargrad"]
-    with subprocess.Popen(
-        [*COMMAND, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with started(*COMMAND, *words, cwd=tmp_path) as process:
         assert wait_for(lambda: children(process.pid))
         workers = children(process.pid)
         process.send_signal(signal.SIGINT)
@@ -161,14 +180,8 @@ def test_interrupted_bench_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_interrupted_demo(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [*COMMAND, "demo", "--steps", "10000000"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    ) as process:
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with started(*COMMAND, "demo", "--steps", "10000000", cwd=tmp_path, env=unbuffered) as process:
         assert process.stdout is not None
         while "1. A script" not in process.stdout.readline():
             assert process.poll() is None
@@ -182,9 +195,7 @@ def test_an_interrupted_program_ends_as_under_python(tmp_path: Path) -> None:
     program.write_text("print('ready', flush=True)\nimport time\ntime.sleep(60)\n")
     ends = []
     for command in ([*COMMAND, "run"], [sys.executable]):
-        with subprocess.Popen(
-            [*command, str(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
+        with started(*command, str(program)) as process:
             assert process.stdout is not None and process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=60)

@@ -446,6 +446,9 @@ def start_script(end, persistent=False):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # tests may be run where it is ignored
     )
     return process, [int(word) for word in process.stdout.readline().split()]
 
