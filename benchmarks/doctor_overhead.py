@@ -116,7 +116,7 @@ def main() -> None:
                 if options.only in name:
                     rows[name] = measure(library, kind, options.rounds)
                     print(name, json.dumps(rows[name]), flush=True)
-    report(options.json, unit="CPU time of a step", rows=rows)
+                    report(options.json, unit="CPU time of a step", rows=rows)
 
 
 if __name__ == "__main__":

@@ -284,7 +284,7 @@ def test_training_does_not_grow(without_collector):
     gc.collect()
     tracemalloc.start()
     try:
-        for _ in range(10):
+        for _ in range(100):  # the last few dozen passes are remembered, for errors
             step()
         assert gc.collect() == 0  # it also empties Python's lists of spare objects
         before, _ = tracemalloc.get_traced_memory()

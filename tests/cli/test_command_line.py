@@ -192,7 +192,7 @@ def test_interrupted_demo(tmp_path: Path) -> None:
 
 def test_an_interrupted_program_ends_as_under_python(tmp_path: Path) -> None:
     program = tmp_path / "a.py"
-    program.write_text("print('ready', flush=True)\nimport time\ntime.sleep(60)\n")
+    program.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     ends = []
     for command in ([*COMMAND, "run"], [sys.executable]):
         with started(*command, str(program)) as process:
