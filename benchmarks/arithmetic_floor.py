@@ -15,10 +15,10 @@ from statistics import median
 
 import torch
 from side_by_side import arguments, report, seconds, table, take_turns
-from train_workloads import WORKLOADS, Setup
 
 import cleargrad
 import cleargrad.optim
+from cleargrad.bench.workloads import WORKLOADS, Setup
 from cleargrad.compile.images import Native
 from cleargrad.compile.statements import Product
 from cleargrad.compile.watched import watching

@@ -44,7 +44,7 @@ def tiny_mlp(torch: Any, compiled: bool) -> Any:
 
 
 def char_gpt(torch: Any, compiled: bool) -> Any:
-    from train_workloads import WORKLOADS, Setup
+    from cleargrad.bench.workloads import WORKLOADS, Setup
 
     task = WORKLOADS["gpt"].make(torch, Setup())
     batch = task.data(task.batch, 0)

@@ -10,7 +10,7 @@ compile/program.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 from cleargrad.compile.fuse import Nest
 from cleargrad.compile.lazy import Buffer, Load
 from cleargrad.compile.loops import flat, units
-from cleargrad.compile.memory import reads_of
+from cleargrad.compile.memory import reads_of, writes_of
 from cleargrad.compile.statements import Product
 
 SHORTEST = 4  # entries that make a chain
@@ -102,12 +102,6 @@ def cost_of(entry: Any) -> int:
     return prod(entry.space) * entry.work
 
 
-def writes_of(entry: Any) -> list[Buffer]:
-    if isinstance(entry, Nest):
-        return [member.place.buffer for member in entry.members if member.kept]
-    return list(entry.writes)
-
-
 class Touched:
     """What the entries of a chain read and write."""
 
@@ -177,13 +171,8 @@ def nest_accesses(nest: Nest, rows: int) -> tuple[list[Access], list[Access]] | 
     places = [member.place for member in nest.members if member.kept]
     if any(place.index or place.strides[0] == 0 for place in places):
         return None
-    reads = [whole(load, rows) if load.index else cut(load, rows, space[0]) for load in loads_in_space(nest)]
+    reads = [whole(load, rows) if load.index else cut(load, rows, space[0]) for load in reads_of(nest)]
     return reads, [cut(place, rows, space[0]) for place in places]
-
-
-def loads_in_space(nest: Nest) -> Iterator[Load]:
-    """Every load of a nest; those that name the places of others have its dimensions as well."""
-    yield from reads_of(nest)
 
 
 def whole(load: Load, rows: int) -> Access:
