@@ -105,7 +105,7 @@ def test_help_names_what_there_is() -> None:
 
 
 def test_jax_trains_the_same() -> None:
-    jax = pytest.importorskip("jax")
+    jax = pytest.importorskip("jax", reason="JAX is compared where a user has it; it is no dependency")
     import cleargrad.optim
     from cleargrad.bench import jax_tasks
     from cleargrad.bench.workloads import Setup

@@ -117,7 +117,6 @@ def test_few_steps_are_refused(tmp_path: Path) -> None:
 
 
 def test_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     from cleargrad.charts import Curve, Curves, as_png
 
     chart = Curves("loss", "step", [Curve("a", [1.0, 2.0], [3.0, 0.1], 0)], is_logarithmic=True)

@@ -14,8 +14,8 @@ from cleargrad.core.mode import mode
 from cleargrad.core.watch import watch
 from cleargrad.doctor.compiled_steps import CompiledSteps
 from cleargrad.doctor.events import Event
+from cleargrad.doctor.library_observer import nodes_behind
 from cleargrad.doctor.patches import Patches
-from cleargrad.doctor.torch_adapter import NODES_BEHIND
 
 
 class CleargradObserver(CompiledSteps):
@@ -73,11 +73,4 @@ class CleargradObserver(CompiledSteps):
     def scaler_behind(self, root: Any) -> int | None:
         if not self.scaled:
             return None
-        waiting = [root.grad_fn]
-        for node in waiting:
-            if node is not None:
-                if node in self.scaled:
-                    return self.scaled[node]
-                if len(waiting) < NODES_BEHIND:
-                    waiting += [node for node, _ in node.next_functions]
-        return None
+        return next((self.scaled[node] for node in nodes_behind(root) if node in self.scaled), None)

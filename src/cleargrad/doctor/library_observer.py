@@ -18,6 +18,8 @@ from cleargrad.doctor.observer import Observer
 from cleargrad.doctor.patches import Patches
 from cleargrad.doctor.places import caller_place
 
+NODES_BEHIND = 12  # nodes behind a loss that are looked through for a scaler's product
+
 
 class LibraryObserver(Observer):
     """Observes a library from `attach` to `detach`."""
@@ -369,6 +371,16 @@ def with_own(base: type, name: str) -> list[type]:
         if name in vars(kind) and kind not in found:
             found.append(kind)
     return found
+
+
+def nodes_behind(root: Any) -> Iterator[Any]:
+    """The nodes next to a loss, nearest first: between it and a scaler's product there are few."""
+    waiting = [root.grad_fn]
+    for node in waiting:
+        if node is not None:
+            yield node
+            if len(waiting) < NODES_BEHIND:
+                waiting += [behind for behind, _ in node.next_functions]
 
 
 def nothing() -> Iterator[Any]:

@@ -10,12 +10,11 @@ import sys
 import weakref
 from typing import Any
 
-from cleargrad.doctor.library_observer import LibraryObserver
+from cleargrad.doctor.library_observer import LibraryObserver, nodes_behind
 from cleargrad.doctor.places import PACKAGE
 from cleargrad.doctor.registry import Parameter
 
 GRAPH, SCALED = "cleargrad doctor: graph", "cleargrad doctor: scaled by"  # keys in the metadata of nodes
-NODES_BEHIND = 12  # nodes between a loss and a scaler's product that are looked through
 
 
 def real_torch() -> Any:
@@ -65,11 +64,5 @@ class TorchObserver(LibraryObserver):
     def scaler_behind(self, root: Any) -> int | None:
         if not self.registry.scalers.refs:
             return None
-        waiting = [root.grad_fn]
-        for node in waiting:
-            if node is not None:
-                if SCALED in node.metadata:
-                    return node.metadata[SCALED]
-                if len(waiting) < NODES_BEHIND:
-                    waiting += [node for node, _ in node.next_functions]
-        return None
+        found = (node.metadata[SCALED] for node in nodes_behind(root) if SCALED in node.metadata)
+        return next(found, None)
