@@ -10,12 +10,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from tests.compile.test_capture import BACKENDS, batch, close, net, same
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request):
-    return request.param
+from tests.compile.world import batch, close, net, same
 
 
 def twins(make):

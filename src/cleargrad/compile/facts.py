@@ -219,7 +219,11 @@ class Names:
 
     def __exit__(self, *exception: object) -> None:
         self.tracer.hook = None
-        sys.setprofile(self.before)
+        sys.setprofile(None)
+        if self.before is None or callable(self.before):
+            sys.setprofile(self.before)
+        else:
+            self.before.enable()  # cProfile of Python 3.11, which getprofile gives but setprofile does not take
 
     def notice(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
