@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cleargrad.codegen import jit, team
+from cleargrad.codegen import disk_cache, jit, team
 from cleargrad.codegen.llvm_text import Code, Val, vector
 
 PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]
@@ -79,7 +79,7 @@ def test_a_named_kernel_on_the_disk_is_not_written_again(
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
 def test_a_damaged_file_is_compiled_anew(damage: bytes | None, own_cache: Path) -> None:
     jit.Jit().addresses([add_kernel(2.5)])
-    (path,) = own_cache.iterdir()
+    (path,) = own_cache.glob("*.o")
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if damage is None else damage)
     again = jit.Jit()
@@ -95,6 +95,23 @@ def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPa
     assert jit.Jit().addresses([add_kernel(3.5)])[0]
 
 
+def test_what_nobody_uses_is_removed_and_nothing_else(own_cache: Path) -> None:
+    jit.Jit().addresses([add_kernel(k / 4) for k in range(3)])
+    used, unused, _ = sorted(own_cache.glob("*.o"))
+    users, left = own_cache / "thesis.o", own_cache / "unfinished-abc"
+    for path in (users, left):
+        path.write_text("")
+    long_ago = time.time() - disk_cache.KEPT - 60
+    for path in (used, unused, users, left, own_cache / disk_cache.TIDIED):
+        os.utime(path, (long_ago, long_ago))
+    assert disk_cache.read_cached(used) is not None
+    disk_cache.write_cached(own_cache / "new.o", b"code")
+    assert used.exists() and users.exists() and not unused.exists() and not left.exists()
+    os.utime(used, (long_ago, long_ago))
+    disk_cache.write_cached(own_cache / "newer.o", b"code")
+    assert used.exists()  # once a day is enough
+
+
 def test_processes_that_share_a_cache(tmp_path: Path) -> None:
     made = "jit.addresses([add_kernel(k / 8) for k in range(20)])"
     program = f"from tests.codegen.test_jit import *\nprint(len({made}))"
@@ -103,7 +120,7 @@ def test_processes_that_share_a_cache(tmp_path: Path) -> None:
     here = Path(__file__).parents[2]
     running = [subprocess.Popen(command, env=environment, cwd=here, stdout=subprocess.PIPE) for _ in range(3)]
     assert [process.communicate(timeout=60)[0] for process in running] == [b"20\n"] * 3
-    assert len(list(tmp_path.iterdir())) == 20
+    assert len(list(tmp_path.glob("*.o"))) == 20 and not list(tmp_path.glob("unfinished*"))
 
 
 def records(kernels: list[jit.Kernel], array: np.ndarray, units: int, flags: list[int]) -> tuple:

@@ -171,17 +171,18 @@ def gpu_names() -> list[str] | None:
 
 
 def cache() -> Facts:
-    from cleargrad.codegen import jit
+    from cleargrad.codegen.disk_cache import cache_folder
 
-    folder = jit.cache_folder()
-    files = [entry for entry in os.scandir(folder) if entry.is_file()] if folder.is_dir() else []
+    folder = cache_folder()
+    files = [entry for entry in os.scandir(folder) if entry.name.endswith(".o")] if folder.is_dir() else []
+    there = next(place for place in (folder, *folder.parents) if place.is_dir())  # the rest would be made
     home = os.path.expanduser("~")
     shown = str(folder).replace(home, "~", 1) if str(folder).startswith(home + os.sep) else str(folder)
     return {
         "folder": shown,
         "size": megabytes(sum(entry.stat().st_size for entry in files)),
         "kernels": len(files),
-        "writable": os.access(folder if folder.is_dir() else folder.parent, os.W_OK),
+        "writable": os.access(there, os.W_OK),
     }
 
 

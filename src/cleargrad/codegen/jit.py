@@ -3,14 +3,12 @@
 `Kernel` is the text of one function; `addresses` compiles those not seen before and gives back where each lies in
 memory. Object code is kept on disk under the hash of everything it depends on, so the next process
 only links it. A kernel with a name need not even be written, as long as the modules that write kernels are the
-same. A damaged or foreign file in the cache is compiled anew. Read next: compile/loops.py.
+same. Read next: codegen/disk_cache.py, then compile/loops.py.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache, update_wrapper
@@ -20,8 +18,9 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from cleargrad.codegen.disk_cache import cache_folder, read_cached, write_cached
+
 PASSES = "2"  # changes with the list of passes, which decides the code too
-FORMAT = b"cleargrad object 1\n"  # the first line of a cached file; its second is the hash of what follows
 
 
 class Kernel:
@@ -180,38 +179,3 @@ def key_of(identity: str) -> str:
     """The hash of all that decides the object code."""
     facts = [identity, *host(), llvmlite.__version__, PASSES]
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:40]
-
-
-@cache
-def cache_folder() -> Path:
-    """Where object code is kept: CLEARGRAD_CACHE, or the user's folder for caches."""
-    chosen = os.environ.get("CLEARGRAD_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cleargrad"
-
-
-def read_cached(path: Path) -> bytes | None:
-    """The object code in a file; None if there is none, or not as it was written."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    head, code = content[: len(FORMAT) + 33], content[len(FORMAT) + 33 :]
-    return code if head == FORMAT + checksum(code) + b"\n" else None
-
-
-def write_cached(path: Path, code: bytes) -> None:
-    """Puts object code on disk, whole or not at all; a cache that cannot be written is no error."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(FORMAT + checksum(code) + b"\n" + code)
-        os.replace(name, path)
-    except OSError:
-        pass
-
-
-def checksum(code: bytes) -> bytes:
-    return hashlib.blake2b(code, digest_size=16).hexdigest().encode()
