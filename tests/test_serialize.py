@@ -322,6 +322,18 @@ def test_plain_data_classes_need_weights_only_false():
         again(thing)
 
 
+def test_paths_that_python_3_13_has_written():
+    content = pickle.dumps(pathlib.PurePosixPath("a/b"), protocol=2)
+    content = content.replace(b"cpathlib\n", b"cpathlib._local\n")
+    stream = io.BytesIO()
+    writer = Writer(stream, "archive")
+    for name, part in (("data.pkl", content), ("version", b"3")):
+        writer.write(name, part)
+    writer.close()
+    stream.seek(0)
+    assert cg.load(stream, weights_only=False) == pathlib.PurePosixPath("a/b")
+
+
 def test_map_location():
     stream = io.BytesIO()
     writer = Writer(stream, "archive")

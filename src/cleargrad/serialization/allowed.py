@@ -282,6 +282,7 @@ def trusted(full: str) -> Any:
 
 def harmless(module: str, name: str) -> Any:
     """A plain data class of Python's library."""
+    module = "pathlib" if module == "pathlib._local" else module  # as Python 3.13 calls it
     if name not in HARMLESS.get(module, ()):
         return None
     return getattr(importlib.import_module(module), name)
