@@ -7,14 +7,23 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
   echo "Set PYTHON to a newer one, for example: PYTHON=python3.12 $0" >&2
   exit 1
 fi
+# On a terminal one line says what pip is doing; its errors come through in any case.
+install() {
+  if [ -t 1 ]; then
+    .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off "$@" |
+      while IFS= read -r line; do
+        case $line in Collecting* | Downloading* | Building* | Preparing* | Installing*) printf '\r\033[K  %.76s' "$line" ;; esac
+      done
+    printf '\r\033[K'
+  else
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
+  fi
+}
+
 stamp=.venv/installed-$extra-$(cksum < pyproject.toml | cut -d' ' -f1)
 if [ ! -f "$stamp" ]; then
-  echo "Setting up .venv ($extra) ..."
+  echo "Setting up .venv ($extra), once; this downloads packages and may take a minute ..."
   [ -x .venv/bin/python ] || "$python" -m venv .venv
-  if [ "$extra" = run ]; then
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e .
-  else
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$extra]"
-  fi
+  if [ "$extra" = run ]; then install -e .; else install -e ".[$extra]"; fi
   touch "$stamp"
 fi

@@ -11,9 +11,13 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
+from cleargrad import Tensor
+from cleargrad.codegen.expr import Expr
 from cleargrad.missing import MissingModule, StandIn
+from cleargrad.ops.op import FACES
+from cleargrad.optim.rule import RuleOptimizer
 
 # Namespaces, and what they are; those without __all__ show what their modules define.
 PAGES = {
@@ -39,6 +43,19 @@ PAGES = {
     "cleargrad.datasets": "Data that ships with the package",
     "cleargrad.testing": "Tests",
 }
+# Classes that are used through their methods, which their entries list.
+WITH_METHODS = (
+    "Module",
+    "Optimizer",
+    "LRScheduler",
+    "GradScaler",
+    "DataLoader",
+    "Session",
+    "Function",
+    "Generator",
+)
+OF_A_SESSION = ("attach", "detach", "report", "save")  # its others are for rules and adapters
+FORMULAS = {face.name: str(face.op.lower) for face in FACES if face.op and isinstance(face.op.lower, Expr)}
 LATE = ("accumulate", "compile", "save", "load", "autocast", "get_num_threads", "set_num_threads")
 
 
@@ -66,8 +83,15 @@ def members(place: Any) -> Iterator[tuple[str, Any]]:
         value = getattr(place, name, None)
         if isinstance(value, StandIn | MissingModule) or inspect.ismodule(value) or not callable(value):
             continue
+        if refuses(value):
+            continue
         if str(getattr(value, "__module__", "cleargrad")).startswith("cleargrad"):
             yield name, value
+
+
+def refuses(value: Any) -> bool:
+    """Whether a function only says that there is no such thing here."""
+    return inspect.isfunction(value) and value.__annotations__.get("return") in ("NoReturn", NoReturn)
 
 
 def unwrapped(value: Any) -> Any:
@@ -82,6 +106,37 @@ def unwrapped(value: Any) -> Any:
             break
         value = inner
     return value
+
+
+def explained(name: str, value: Any) -> str:
+    """The docstring; for a function without one the formula of an element; for an optimizer also its rule."""
+    text = words(value)
+    if not text and name in FORMULAS:
+        return f"Element by element: `{FORMULAS[name]}`."
+    if (
+        inspect.isclass(value)
+        and issubclass(value, RuleOptimizer)
+        and value._update.__doc__ not in (None, text)
+    ):
+        text += f"\n\n{words(value._update)}"
+    return text
+
+
+def methods(name: str, value: Any) -> str:
+    """The public methods of a class that has any to show, as a list."""
+    if name not in WITH_METHODS or not inspect.isclass(value):
+        return ""
+    found = [
+        f"- `{method}{signature(getattr(value, method))}`: {short(getattr(value, method))}"
+        for method in names_in(value)
+        if callable(getattr(value, method)) and getattr(value, method).__doc__
+        if name != "Session" or method in OF_A_SESSION
+    ]
+    return "\n\n" + "\n".join(found).replace("`(self, ", "`(").replace("(self, ", "(").replace("(self)", "()")
+
+
+def short(value: Any) -> str:
+    return " ".join(words(value).split("\n\n")[0].split())
 
 
 def signature(value: Any) -> str:
@@ -100,10 +155,14 @@ def words(value: Any) -> str:
     parts = []
     for part in paragraphs(text):
         is_code = part.startswith("    ")
-        parts.append(
-            f"```py\n{textwrap.dedent(part)}\n```" if is_code else re.sub(r"<([^>`]*)>", r"&lt;\1&gt;", part)
-        )
+        parts.append(f"```py\n{textwrap.dedent(part)}\n```" if is_code else as_markdown(part))
     return "\n\n".join(parts)
+
+
+def as_markdown(text: str) -> str:
+    """A sentence of a docstring: what looks like HTML is text, and files are code."""
+    text = re.sub(r"<([^>`]*)>", r"&lt;\1&gt;", text)
+    return re.sub(r"(?<![`\w/])(\w+(?:/\w+)*\.py)\b(?!`)", r"`\1`", text)
 
 
 def paragraphs(text: str) -> list[str]:
@@ -120,25 +179,35 @@ def paragraphs(text: str) -> list[str]:
 
 
 def entry(name: str, value: Any) -> str:
-    indented = words(value).replace("\n", "\n    ")
+    indented = (explained(name, value) + methods(name, value)).replace("\n", "\n    ")
     return f"<span id='{name}'></span>`{name}{signature(value)}`\n:   {indented}\n"
 
 
 def unexplained(found: list[tuple[str, Any]]) -> list[str]:
     """Names without a docstring, on one line each."""
-    if not found:
-        return []
-    lines = [f"{name}{signature(value)}" for name, value in found]
-    return [
-        "## As in PyTorch",
-        "",
-        "These do what PyTorch's of the same name do.",
-        "",
-        "```py",
-        *lines,
-        "```",
-        "",
+    in_place = [(name, value) for name, value in found if name.endswith("_")]
+    others = [pair for pair in found if pair not in in_place]
+    parts = [
+        (
+            "In place",
+            "Each writes what the function without the underscore gives into the tensor itself.",
+            in_place,
+        ),
+        ("As in PyTorch", "These do what PyTorch's of the same name do.", others),
     ]
+    lines = []
+    for title, words, names in parts:
+        if names:
+            listed = [f"{name}{signature(plain_form(name, value))}" for name, value in names]
+            listed = [line.replace("(self, ", "(").replace("(self)", "()") for line in listed]
+            lines += [f"## {title}", "", words, "", "```py", *listed, "```", ""]
+    return lines
+
+
+def plain_form(name: str, value: Any) -> Any:
+    """The method whose arguments an in-place method takes; any other function itself."""
+    method = getattr(Tensor, name.removesuffix("_"), None)
+    return method if name.endswith("_") and inspect.isfunction(method) else value
 
 
 def page(path: str) -> str:
@@ -149,9 +218,18 @@ def page(path: str) -> str:
         f"# {path.removeprefix('cleargrad.')}: {PAGES[path]}" if path != "cleargrad" else f"# {PAGES[path]}"
     )
     found = list(members(place))
-    entries = [entry(name, value) for name, value in found if value.__doc__]
-    rest = unexplained([(name, value) for name, value in found if not value.__doc__])
-    return "\n".join([title, "", opening, "", *entries, *rest])
+    entries = [entry(name, value) for name, value in found if explained(name, value)]
+    rest = unexplained([(name, value) for name, value in found if not explained(name, value)])
+    text = "\n".join([title, "", opening, "", *entries, *rest])
+    return as_methods(text) if place is Tensor else text
+
+
+def as_methods(text: str) -> str:
+    """Signatures without the tensor that a method belongs to, which stands before its dot."""
+    text = re.sub(
+        r"(?m)^((?:<span id='\w+'></span>`)?\w+\()(?:input|self)(?:, (?!\*, out=None\))|(?=\)))", r"\1", text
+    )
+    return re.sub(r"(?m)^((?:<span id='\w+'></span>`)?\w+)\(input, \*, out=None\)", r"\1()", text)
 
 
 def overview() -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cleargrad.bench.workloads import WORKLOADS
+from cleargrad.bench.architectures import EVERY
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -60,11 +60,11 @@ def compared(name: str, rows: dict[str, dict[str, float]], unit: str) -> str:
 # The tables, by name ---------------------------------------------------------------------------------------
 
 
-def train_step() -> str:
-    found = read("train_step")
+def steps(found: dict[str, Any]) -> str:
+    """A row for each workload."""
     rows = [
         [
-            WORKLOADS[name].title,
+            EVERY[name].title,
             readable(row["compiled"]),
             readable(row["eager"]),
             readable(row["peak / least of PyTorch's"]),
@@ -73,7 +73,41 @@ def train_step() -> str:
         for name, row in found["summary"].items()
     ]
     heads = ["a training step, relative to PyTorch's best", "compiled", "eager", "peak memory", "first calls"]
-    return table(heads, rows) + f"\n\n{source(found, 'train_step')}"
+    return table(heads, rows)
+
+
+def train_step() -> str:
+    found = read("train_step")
+    left_out = "--no-torch-compile" in found["command"]
+    words = (
+        "`torch.compile` was left out of this run, so PyTorch's best is the best without it. "
+        if left_out
+        else ""
+    )
+    return steps(found) + f"\n\n{words}{source(found, 'train_step')}"
+
+
+def architectures() -> str:
+    """Nothing where they have not been measured."""
+    if not (RESULTS / "architectures.json").exists():
+        return ""
+    found = read("architectures")
+    words = "Other kinds of networks, against PyTorch without `torch.compile`, which takes minutes for each:"
+    return f"{words}\n\n{steps(found)}\n\n{source(found, 'architectures')}"
+
+
+def agreement() -> str:
+    """PyTorch's own samples: how many names of ours agree in all of them."""
+    found = read("agreement")
+    rows = []
+    for kind in ("ops", "modules", "optimizers"):
+        there = [row for row in found[kind].values() if "missing" not in row]
+        whole = sum(row["agree"] == row["samples"] for row in there)
+        agree, samples = (sum(row[key] for row in there) for key in ("agree", "samples"))
+        missing = len(found[kind]) - len(there)
+        rows.append([kind, f"{len(found[kind])}", f"{missing}", f"{whole}", f"{samples:,}", f"{agree:,}"])
+    heads = ["PyTorch's own test samples", "entries", "not here", "all samples agree", "samples", "agree"]
+    return table(heads, rows) + f"\n\n{source(found, 'agreement')}"
 
 
 def in_brief() -> str:
@@ -161,7 +195,9 @@ def install() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "train_step": train_step,
+    "architectures": architectures,
     "in_brief": in_brief,
+    "agreement": agreement,
     "op_overhead": simple("op_overhead", "one call", "µs"),
     "launch": simple("launch", "a training script", "s and MB"),
     "dataloader": simple("dataloader", "loading", "items/s"),

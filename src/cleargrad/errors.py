@@ -68,6 +68,14 @@ def user_place() -> Place | None:
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
+def known_as(file: str) -> str:
+    """A file as its reader knows it: a notebook's cell has a number, and a file name that nobody has seen."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    number = None if shell is None else getattr(shell.compile, "_filename_map", {}).get(file)
+    return file if number is None else f"In[{number}]"
+
+
 def line_of(place: Place) -> str:
     """A place as `file:line in function`, with the source line when it can be read."""
     code, instruction = place
@@ -75,7 +83,7 @@ def line_of(place: Place) -> str:
     import linecache
 
     source = linecache.getline(code.co_filename, number).strip()
-    text = f"{code.co_filename}:{number} in {code.co_name}"
+    text = f"{known_as(code.co_filename)}:{number} in {code.co_name}"
     return f"{text}: {source}" if source else text
 
 

@@ -527,6 +527,18 @@ def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
 
 
 @method
+def _repr_html_(self: Tensor) -> str | None:
+    """What a notebook shows: facts above the numbers; a single number says enough by itself."""
+    from cleargrad import notebook
+
+    text = repr(self)
+    if not self._data.ndim:
+        return None
+    gradient = "needs a gradient" if self.requires_grad else ""
+    return notebook.tensor(self._data, text, self.dtype.name, gradient)
+
+
+@method
 def __format__(self: Tensor, format_spec: str) -> str:
     if mode.recorder is not None:
         mode.recorder.refuse("format")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 from cleargrad.errors import error
 
 chosen: list[int] = []  # what set_num_threads was last called with
+when_chosen: list[Callable[[], object]] = []  # called then, by those who have cut work for another number
 _between: int | None = None  # what set_num_interop_threads was called with
 
 
@@ -44,6 +46,8 @@ def set_num_threads(int: int, /) -> None:
     chosen[:] = [count]
     for library in controller().lib_controllers:
         library.set_num_threads(count)
+    for call in when_chosen:
+        call()
 
 
 def get_num_interop_threads() -> int:

@@ -430,7 +430,7 @@ def test_loops_keep_what_they_read() -> None:
     expected, alive = source * 2, weakref.ref(source)
     code = double.code(source)
     assert code is not None
-    fill = code((result,), (source,))
+    fill = code.bound((result,), (source,))
     del source
     assert alive() is not None
     fill(0, ROWS)

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from cleargrad.bench import results
+from cleargrad.bench.architectures import MORE
 from cleargrad.bench.report import chart_of, page_of, summary_text, workload_text
 from cleargrad.bench.runner import Runner
 from cleargrad.bench.variants import VARIANTS, left_out, variants_of
 from cleargrad.bench.workloads import WORKLOADS
 from cleargrad.cli import bench as command
+from cleargrad.cli import make_parser
 from tests.cli.commands import start
 
 
@@ -90,30 +92,46 @@ def test_variants_that_make_sense(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "bandwidth floor" not in variants_of("mlp", list(VARIANTS), torch_compile=True)
     assert "torch compiled step" not in variants_of("mlp", list(VARIANTS), torch_compile=False)
     assert "jax compiled" not in variants_of("mlp", list(VARIANTS), torch_compile=False)
-    assert left_out(["mlp"]) == [
+    assert "tinygrad compiled" in variants_of("mlp", list(VARIANTS), torch_compile=False)
+    assert "tinygrad compiled" not in variants_of("lstm", list(VARIANTS), torch_compile=False)
+    assert left_out(["mlp", "lstm"]) == [
         "jax is not installed and not compared.",
-        "tinygrad is not compared: no workload is written for it.",
+        "tinygrad is not compared on what is not written for it: lstm.",
     ]
     monkeypatch.setattr(variants, "installed", lambda name: "1")
     assert "jax compiled" in variants_of("mlp", list(VARIANTS), torch_compile=False)
-    assert "jax is not compared on gpt, which is not written for it." in left_out(["mlp", "gpt"])
+    assert "jax is not compared on what is not written for it: vit." in left_out(["mlp", "vit"])
+    assert left_out(["mlp", "gpt"]) == []
 
 
 def test_help_names_what_there_is() -> None:
     listed = " ".join(command.EPILOG.split())
-    assert f"workloads: {', '.join(WORKLOADS)}" in listed and f"variants: {', '.join(VARIANTS)}" in listed
+    for kind, names in (("workloads", WORKLOADS), ("more", MORE), ("variants", VARIANTS)):
+        assert f"{kind}: {', '.join(names)}" in listed
 
 
-def test_jax_trains_the_same() -> None:
-    jax = pytest.importorskip("jax", reason="JAX is compared where a user has it; it is no dependency")
-    import cleargrad.optim
-    from cleargrad.bench import jax_tasks
-    from cleargrad.bench.workloads import Setup
+@pytest.mark.parametrize(
+    ("words", "is_whole"),
+    [
+        ([], True),
+        (["--no-torch-compile"], False),
+        (["--quick"], False),
+        (["--workloads", "more", "--no-torch-compile"], True),
+        (["--workloads", "mlp,vit"], False),
+    ],
+)
+def test_only_a_whole_run_is_published(words: list[str], is_whole: bool) -> None:
+    options = make_parser(["bench"]).parse_args(["bench", "--published", "somewhere", *words])
+    workloads, plan, found = command.planned(options)
+    assert found == is_whole
+    assert workloads == (
+        list(MORE) if "more" in words else ["mlp", "vit"] if "mlp,vit" in words else list(WORKLOADS)
+    )
+    assert plan.torch_compile == (words in ([], ["--workloads", "mlp,vit"]))
 
-    assert jax.__version__
-    for name, make in jax_tasks.TASKS.items():
-        losses = []
-        for task in (make(), WORKLOADS[name].make(cleargrad, Setup())):
-            batch = task.data(task.batch, 0)
-            losses.append([task.value(task.step(*batch)) for _ in range(5)])
-        assert losses[0] == pytest.approx(losses[1], rel=1e-4), name
+
+def test_rows_without_bars() -> None:
+    found = {"vit": figures(made("torch", [4.0]), made("cleargrad compiled", [1.0]))}
+    rows = results.summary(found)
+    assert rows["vit"]["bar"] is None and rows["vit"]["compiled"] == 0.25
+    assert "0.250" in summary_text(rows, None)

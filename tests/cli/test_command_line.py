@@ -67,7 +67,7 @@ def test_version_and_what_it_loads() -> None:
     [
         (["doctr"], "COMMAND cannot be 'doctr'", "did you mean doctor? see cleargrad --help"),
         (["run"], "the following arguments are required: PROGRAM", "see cleargrad run --help"),
-        (["info", "--jsn"], "unrecognized arguments: --jsn", "see cleargrad --help"),
+        (["info", "--jsn"], "unrecognized arguments: --jsn", "did you mean --json? see cleargrad info --help"),
         (["doctor", "--engine", "x", "a.py"], "--engine cannot be 'x'", "see cleargrad doctor --help"),
         (["demo", "--steps", "x"], "--steps: invalid int value: 'x'", "see cleargrad demo --help"),
         (["run", "nothing.py"], "can't open file 'nothing.py'", "give the path of a Python file"),

@@ -107,7 +107,7 @@ def test_long_sequences_take_little_memory() -> None:
 
     program = Program(recorded(step, x))
     scores = HEADS * length * length * 4
-    assert program.arena.nbytes < scores / 16
+    assert program.size < scores / 16
     assert np.isfinite(program.run([x])[0]).all()
 
 

@@ -65,9 +65,9 @@ def test_sums_over_rows_end_a_chain() -> None:
 
 
 def test_what_rows_touch() -> None:
-    whole_rows = Access(BUFFER, 0, 9, 10, 4)
-    assert keeps_apart(whole_rows, Access(BUFFER, 3, 5, 10, 4))  # a part of the same row
-    assert keeps_apart(whole_rows, Access(BUFFER, 40, 49, 10, 4))  # behind all rows
-    assert not keeps_apart(whole_rows, Access(BUFFER, 5, 14, 10, 4))  # reaches into the next row
-    assert not keeps_apart(whole_rows, Access(BUFFER, 0, 39, 0, 4))  # every row looks at all of them
-    assert not keeps_apart(whole_rows, Access(BUFFER, 0, 0, 1, 4))  # columns
+    whole_rows = Access.of(BUFFER, 0, 9, 10, 4)
+    assert keeps_apart(whole_rows, Access.of(BUFFER, 3, 5, 10, 4))  # a part of the same row
+    assert keeps_apart(whole_rows, Access.of(BUFFER, 40, 49, 10, 4))  # behind all rows
+    assert not keeps_apart(whole_rows, Access.of(BUFFER, 5, 14, 10, 4))  # reaches into the next row
+    assert not keeps_apart(whole_rows, Access.of(BUFFER, 0, 39, 0, 4))  # every row looks at all of them
+    assert not keeps_apart(whole_rows, Access.of(BUFFER, 0, 0, 1, 4))  # columns

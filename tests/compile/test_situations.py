@@ -15,8 +15,9 @@ import pytest
 
 import cleargrad as cg
 from cleargrad import nn
-from cleargrad.codegen.team import team
+from cleargrad.codegen.team import Team, team
 from cleargrad.core.mode import mode
+from cleargrad.threads import chosen
 from cleargrad.utils.data import DataLoader, Dataset
 
 WIDTH = 256  # steps of this size are shared by all threads of the team
@@ -215,6 +216,23 @@ def in_child(action: Callable[[], list[float]]) -> list[float]:
         found = np.frombuffer(pipe.read(), np.float64)
     os.waitpid(child, 0)
     return found.tolist()
+
+
+def test_the_number_of_threads_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More threads than before are started when they are needed, and work is cut for them."""
+    crew = Team(3)
+    monkeypatch.setattr("cleargrad.codegen.team._team", [crew])
+    compiled, eager = Trainer(True, WIDTH), Trainer(False, WIDTH)
+    before, chosen_before = cg.get_num_threads(), list(chosen)
+    try:
+        for count in (1, 3, 2):
+            cg.set_num_threads(count)
+            assert compiled.run(range(4)) == pytest.approx(eager.run(range(4)), rel=1e-3)
+            assert crew.threads == count
+        assert len(crew.scratch) == 3 and len(next(iter(compiled.step.entries.values()))) > 1
+    finally:
+        cg.set_num_threads(before)
+        chosen[:] = chosen_before
 
 
 needs_fork = pytest.mark.skipif("fork" not in dir(os), reason="processes are not forked here")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import gc
+import pstats
 import sys
 
 import numpy as np
@@ -110,6 +112,52 @@ def test_recording_leaves_the_interpreter_as_it_was():
     finally:
         sys.setprofile(None)
     assert gc.isenabled() and calls
+
+
+def test_a_profiler_goes_on_behind_a_recorded_call():
+    @torch.compile
+    def double(x):
+        return x + x
+
+    def afterwards():
+        return None
+
+    profiler = cProfile.Profile()
+    profiler.enable()
+    try:
+        for _ in range(3):
+            double(torch.ones(2))
+            afterwards()
+    finally:
+        profiler.disable()
+    assert sys.getprofile() is None
+    found = {name: calls for (_, _, name), (calls, *_) in pstats.Stats(profiler).stats.items()}  # type: ignore[attr-defined]
+    assert found["afterwards"] == 3
+
+
+def test_a_recording_leaves_no_garbage():
+    """What a program is made of is gone when it is made: to look for it later takes as long as compiling."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 4))
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    @torch.compile
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(3):
+        step(torch.ones(4, 8), torch.tensor([0, 1, 2, 3]))
+    gc.collect()
+    gc.disable()
+    try:
+        step(torch.ones(2, 8), torch.tensor([0, 1]))
+        assert len(step.entries) == 2
+        assert gc.collect() < 50
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])

@@ -38,6 +38,10 @@ def backward(
         text = "`grad_variables` is deprecated. Use `grad_tensors` instead."
         warnings.warn(text, FutureWarning, stacklevel=2)
         grad_tensors = grad_variables
+    if isinstance(tensors, Tensor) and grad_tensors is None and inputs is None:  # as nearly always
+        keep = create_graph if retain_graph is None else retain_graph
+        walk((tensors,), (start_gradient(tensors, None),), retain_graph=keep, create_graph=create_graph)
+        return
     roots = as_tuple(tensors)
     grads = start_gradients(roots, grad_tensors)
     targets = None

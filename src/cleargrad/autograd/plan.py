@@ -12,7 +12,7 @@ import numpy as np
 
 from cleargrad.codegen import expr, numpy_reading
 from cleargrad.codegen.expr import Expr, Var
-from cleargrad.codegen.native import quickened
+from cleargrad.codegen.native import large_for, quickened
 
 UNTRACED, PASS = "UNTRACED", "PASS"
 
@@ -20,7 +20,10 @@ UNTRACED, PASS = "UNTRACED", "PASS"
 class Step:
     """One vjp call of a plan."""
 
-    __slots__ = ("attrs", "input", "kernel", "kernel32", "kernel64", "positions", "shapes", "vjp")
+    __slots__ = (
+        "attrs", "input", "kernel", "kernel32", "kernel64", "large", "large32", "large64", "positions", "shapes",
+        "single", "vjp",
+    )  # fmt: skip
 
     def __init__(
         self, input: int | None, vjp: Callable, positions: tuple, attrs: tuple, shapes: tuple, kernel: Any
@@ -28,13 +31,17 @@ class Step:
         self.input = input  # the operand it serves; None: it returns the gradients of all
         self.vjp = vjp
         self.positions = positions  # of its arguments in the saved values
+        self.single = len(positions) == 1
         self.attrs = attrs
         self.shapes = shapes  # keyword `x_shape` and the operand whose shape it is
         # The vjp as one formula over arrays: UNTRACED until it is needed, PASS when the gradient passes as it
-        # is, or None; then the same with its constants in float32 and float64.
+        # is, or None; then the same with its constants in float32 and float64, and for arrays of `large` and more.
         self.kernel = kernel
+        self.large: int | None = None
         self.kernel32: Callable | None = None
         self.kernel64: Callable | None = None
+        self.large32: Callable | None = None
+        self.large64: Callable | None = None
 
     def traced(self) -> Any:
         """The vjp of an elementwise op as a formula of its own, when it is made of elementwise ops alone.
@@ -49,10 +56,10 @@ class Step:
             self.kernel = PASS if tree.position == 0 else None
         elif isinstance(tree, Expr):
             self.kernel = numpy_reading.read(tree, len(names))
-            self.kernel32, self.kernel64 = (
-                quickened(numpy_reading.specialise(self.kernel, np.dtype(kind)), tree)
-                for kind in (np.float32, np.float64)
-            )
+            self.kernel32 = numpy_reading.specialise(self.kernel, np.dtype(np.float32))
+            self.kernel64 = numpy_reading.specialise(self.kernel, np.dtype(np.float64))
+            self.large32, self.large64 = quickened(self.kernel32, tree), quickened(self.kernel64, tree)
+            self.large = large_for(tree)
         else:
             self.kernel = None
         return self.kernel

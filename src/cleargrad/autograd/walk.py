@@ -200,7 +200,7 @@ def walk_plainly(roots: Sequence[Tensor], grads: Sequence[Tensor], retain_graph:
 
 def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:
     """Runs a node's vjps and delivers what they give. Written out flat: it is what every node costs."""
-    saved, kind, edges, made = node.saved, node.dtype, node.edges, node.tick
+    saved, kind, edges = node.saved, node.dtype, node.edges
     if saved is FREED:
         raise freed_error(node)
     quick = data.dtype is kind and (kind is F32 or kind is F64)
@@ -213,7 +213,12 @@ def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:
             if kernel is PASS:
                 part = data
             elif kernel is not None:
-                arrays = [data]
+                large = step.large
+                if large is None or data.size < large:
+                    kernel = step.kernel32 if kind is F32 else step.kernel64
+                else:
+                    kernel = step.large32 if kind is F32 else step.large64
+                arrays = []
                 for position in step.positions:
                     value = saved[position]
                     if type(value) is tuple:
@@ -226,11 +231,11 @@ def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:
                         array, cell = value, None
                     else:
                         break
-                    if cell is not None and cell[0] > made:
+                    if cell is not None and cell[0] > node.tick:
                         raise stale_error(node, value)
                     arrays.append(array)
                 else:
-                    part = step.kernel32(*arrays) if kind is F32 else step.kernel64(*arrays)
+                    part = kernel(data, array) if step.single else kernel(data, *arrays)
                     if type(part) is not ndarray:
                         part = np.asarray(part)
         if part is None:
@@ -482,7 +487,7 @@ def add_array_to_leaf(node: AccumulateGrad, data: np.ndarray) -> None:
         cell[0] = tick()
         cell[1] += 1
     if watch.observer is not None:
-        watch.observer.leaf_filled(leaf)
+        watch.observer.filled.append(leaf)
     if node.extra is not None:
         run_leaf_hooks(node, leaf, wrap(data))
 

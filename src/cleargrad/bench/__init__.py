@@ -1,4 +1,4 @@
 """What training steps cost, on cleargrad and on whatever else is installed, taking turns.
 
-`cleargrad bench` and benchmarks/train_step.py are the ways in. Read next: bench/workloads.py.
+`cleargrad bench` and benchmarks/train_step.py are the ways in. Read next: bench/weights.py.
 """

@@ -1,7 +1,7 @@
 """What benchmarks measure with, and what a report says of the machine.
 
 Nothing of cleargrad is imported here: benchmarks/side_by_side.py loads this file by itself, because the peak
-memory of a process counts what its parent held when it was started. Read next: bench/workloads.py.
+memory of a process counts what its parent held when it was started. Read next: bench/weights.py.
 """
 
 from __future__ import annotations

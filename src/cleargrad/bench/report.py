@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cleargrad.bench.architectures import EVERY
 from cleargrad.bench.results import AGREE
 from cleargrad.bench.variants import VARIANTS
-from cleargrad.bench.workloads import WORKLOADS
 from cleargrad.charts import Bar, Bars
 
-COLOURS = {"torch": 3, "jax": 2, "cleargrad": 1, "numpy": 4}
+COLOURS = {"torch": 3, "jax": 2, "tinygrad": 2, "cleargrad": 1, "numpy": 4}
 WIDTH = 79
 METHOD = (
     "Every variant runs in a process of its own; the processes take turns, so that all see the same noise. A "
@@ -26,7 +26,7 @@ METHOD = (
 def workload_text(workload: str, found: dict[str, Any]) -> str:
     """One line per variant."""
     heads = f"{'ms/step':>9}{'ratio':>8}{'spread':>15}{'first, s':>10}{'peak MB':>9}"
-    lines = [f"{WORKLOADS[workload].title}", f"  {'':22}{heads}"]
+    lines = [f"{EVERY[workload].title}", f"  {'':22}{heads}"]
     for name, row in found["variants"].items():
         if "failure" in row:
             lines.append(f"  {name:22}  failed: {row['failure']}"[:WIDTH])
@@ -53,7 +53,7 @@ def summary_text(rows: dict[str, Any], mean: float | None, with_bars: bool = Fal
             f"{number(row['first calls cold, s'], 9)}{number(row['first calls warm, s'], 9)}  {row['best'] or '-'}"
         )
     lines.append(f"{'mean':8}{'':9}{' ' * 23 if with_bars else ''}{number(mean, 8)}  (geometric)")
-    for label in ("another batch size, s", "peak / least of PyTorch's", "time / bandwidth floor"):
+    for label in ("ready for another batch size, s", "peak / least of PyTorch's", "time / bandwidth floor"):
         known = [
             f"{workload} {row[label]:.3f}" for workload, row in rows.items() if row.get(label) is not None
         ]
@@ -86,7 +86,7 @@ def chart_of(found: dict[str, Any]) -> Bars:
             if "ratio" in row
         ]
         if bars:
-            groups[f"{workload}: {WORKLOADS[workload].title}"] = bars
+            groups[f"{workload}: {EVERY[workload].title}"] = bars
     return Bars("Time of a training step over the best rival's (less is better)", groups)
 
 

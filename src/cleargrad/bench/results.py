@@ -9,9 +9,9 @@ import math
 from statistics import median
 from typing import Any
 
+from cleargrad.bench.architectures import EVERY
 from cleargrad.bench.runner import Runner
 from cleargrad.bench.variants import VARIANTS
-from cleargrad.bench.workloads import WORKLOADS
 
 AGREE = 1e-3  # by how much losses may differ, relative to their size
 
@@ -48,7 +48,7 @@ def results(runners: dict[str, Runner]) -> dict[str, Any]:
 
 def rivals_among(names: list[str]) -> list[str]:
     """Those that ratios are to."""
-    for libraries in (("torch",), ("jax",), ("cleargrad",)):
+    for libraries in (("torch",), ("jax", "tinygrad"), ("cleargrad",)):
         found = [name for name in names if VARIANTS[name].library in libraries]
         if found:
             return found if libraries != ("cleargrad",) else found[:1]
@@ -67,7 +67,7 @@ def figures(runner: Runner) -> dict[str, Any]:
     if "cold" in facts:
         row["first calls cold, s"] = round(facts["cold"], 3)
     if facts.get("other_batch") is not None:
-        row["another batch size, s"] = round(facts["other_batch"], 3)
+        row["ready for another batch size, s"] = round(facts["other_batch"], 3)
     if facts["warnings"]:
         row["warnings"] = facts["warnings"]
     return row
@@ -96,14 +96,14 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
         ours, eager = (variants.get(name, {}) for name in ("cleargrad compiled", "cleargrad"))
         theirs = [v["peak, MB"] for n, v in variants.items() if n.startswith("torch") and "peak, MB" in v]
         row = rows[workload] = {
-            "bar": WORKLOADS[workload].bar,
-            "goal": WORKLOADS[workload].goal,
+            "bar": EVERY[workload].bar,
+            "goal": EVERY[workload].goal,
             "best": result["best"],
             "compiled": ours.get("ratio"),
             "eager": eager.get("ratio"),
             "first calls cold, s": ours.get("first calls cold, s"),
             "first calls warm, s": ours.get("first calls, s"),
-            "another batch size, s": ours.get("another batch size, s"),
+            "ready for another batch size, s": ours.get("ready for another batch size, s"),
         }
         if theirs and "peak, MB" in ours:
             row["peak / least of PyTorch's"] = round(ours["peak, MB"] / min(theirs), 3)

@@ -126,15 +126,24 @@ class Runner:
         return sum(self.facts["calls"][:CALLS])
 
 
+def write_bytecode() -> None:
+    """A package that is installed has its bytecode, as the rivals have theirs; a working tree may not."""
+    import compileall
+
+    compileall.compile_dir(Path(__file__).parents[1], quiet=2)
+
+
 def environment(threads: int, caches: str) -> dict[str, str]:
     counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     folders = {
         "CLEARGRAD_CACHE": os.path.join(caches, "cleargrad"),
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(caches, "torch"),
+        "CACHEDB": os.path.join(caches, "tinygrad.db"),
         # A worker finds cleargrad where this process did.
         "PYTHONPATH": os.pathsep.join(filter(None, [SOURCES, os.environ.get("PYTHONPATH")])),
     }
-    return {**os.environ, **counts, **folders, "JAX_PLATFORMS": "cpu"}
+    processor = {"JAX_PLATFORMS": "cpu", "DEV": "CPU", "NUM_CPU_THREADS": str(threads)}
+    return {**os.environ, **counts, **folders, **processor}
 
 
 def turns_of(workload: str, plan: Plan) -> int:

@@ -15,12 +15,14 @@ import warnings
 from statistics import median
 from typing import Any
 
+from .architectures import EVERY
 from .machine import resident, seconds
-from .variants import VARIANTS, Variant
-from .workloads import WORKLOADS, Setup, Streams, Task
+from .variants import VARIANTS, WRITTEN_FOR, Variant
+from .workloads import Setup, Streams, Task
 
 LOSSES = 8  # steps whose losses are compared
 CALLS = 3  # the first calls, of which the first two differ from the rest
+LATER = 5  # calls behind those, which are taken for what a step costs
 
 
 def run_worker(workload: str, name: str, threads: int) -> None:
@@ -63,16 +65,16 @@ class Worker:
             self.base = resident()
             return Task(Streams(threads).step, lambda size, number: (), 0, lambda _: 0.0)
         library = importlib.import_module(variant.library)
-        if variant.library == "jax":
+        if variant.library in WRITTEN_FOR:
             self.base = resident()
-            return importlib.import_module(".jax_tasks", __package__).TASKS[workload]()
+            return importlib.import_module(f".{variant.library}_tasks", __package__).TASKS[workload]()
         importlib.import_module(f"{variant.library}.optim")
         library.set_num_threads(threads)
         self.base = resident()
         setup = Setup(dict(variant.optimizer))
         if variant.compiles == "model":
             setup.model = library.compile
-        task = WORKLOADS[workload].make(library, setup)
+        task = EVERY[workload].make(library, setup)
         if variant.compiles == "step":
             task.step = library.compile(task.step)
         return task
@@ -97,11 +99,12 @@ class Worker:
         return median(seconds(self.step) for _ in range(steps))
 
     def other_batch(self) -> float | None:
-        """The first calls with a batch of another size, in seconds."""
+        """How much longer the first calls with a batch of another size take than as many later ones, in seconds."""
         if not self.task.batch:
             return None
         arguments = self.task.data(self.task.batch + 1, 0)
-        return sum(seconds(lambda: self.task.step(*arguments)) for _ in range(CALLS))
+        times = [seconds(lambda: self.task.step(*arguments)) for _ in range(CALLS + LATER)]
+        return max(0.0, sum(times[:CALLS]) - CALLS * median(times[CALLS:]))
 
     def memory(self) -> dict[str, float]:
         peak = resident("VmHWM")

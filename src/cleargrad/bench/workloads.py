@@ -2,17 +2,20 @@
 
 Every function takes a library (`torch` or `cleargrad`, as a module) and a `Setup`, and gives a `Task`.
 Parameters and data come from NumPy's generator, so that all libraries train the same model on the same numbers.
-JAX has tasks of its own, in bench/jax_tasks.py. Read next: bench/variants.py.
+Libraries with another interface have tasks of their own, in bench/jax_tasks.py and bench/tinygrad_tasks.py; their
+data come from here. Read next: bench/architectures.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from .weights import random_weights
 
 
 @dataclass
@@ -33,24 +36,12 @@ class Task:
     value: Callable[[Any], float] = lambda loss: float(loss.detach())
 
 
-def random_weights(shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    """Parameters by shape, in turn: matrices and kernels are random, vectors are 0."""
-    random = np.random.default_rng(0)
-    return [
-        (random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-        if len(shape) > 1
-        else np.zeros(shape, np.float32)
-        for shape in shapes
-    ]
-
-
 def fill(torch: Any, model: Any) -> Any:
-    """The model, with parameters that are the same in every library; the scales of norms are 1."""
+    """The model, with parameters that are the same in every library."""
     named = dict(model.named_parameters())
     with torch.no_grad():
-        for name, values in zip(named, random_weights([tuple(each.shape) for each in named.values()])):
-            is_scale = values.ndim == 1 and "bias" not in name
-            named[name].copy_(torch.tensor(values + is_scale))
+        for name, values in random_weights({n: tuple(each.shape) for n, each in named.items()}).items():
+            named[name].copy_(torch.tensor(values))
     return model
 
 
@@ -193,12 +184,18 @@ def accumulating_gpt(torch: Any, setup: Setup) -> Task:
 TENSORS, ELEMENTS = 100, 100_000
 
 
-def adam(torch: Any, setup: Setup) -> Task:
-    """Only the update, of parameters whose gradients are there."""
+def adam_arrays() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Parameters with their gradients, one pair at a time: what is measured is the memory of a library."""
     random = np.random.default_rng(0)
-    made = []
     for _ in range(TENSORS):
         parameter, grad = (random.standard_normal(ELEMENTS).astype(np.float32) for _ in range(2))
+        yield parameter, grad
+
+
+def adam(torch: Any, setup: Setup) -> Task:
+    """Only the update, of parameters whose gradients are there."""
+    made = []
+    for parameter, grad in adam_arrays():
         made.append(torch.tensor(parameter).requires_grad_())
         made[-1].grad = torch.tensor(grad)
     optimizer = torch.optim.Adam(made, **setup.optimizer)
@@ -230,12 +227,12 @@ class Streams:
 
 @dataclass
 class Workload:
-    """A row of the report: the bar and the goal are compiled time over the best PyTorch's."""
+    """A row of the report: the bar and the goal, where there are any, are compiled time over the best PyTorch's."""
 
     title: str
     make: Callable[[Any, Setup], Task]
-    bar: float
-    goal: float
+    bar: float | None = None
+    goal: float | None = None
 
 
 WORKLOADS = {

@@ -24,7 +24,7 @@ def draw(
 ) -> str:
     """The chart, at most `width` columns wide."""
     paint = paint or (lambda text, colour: text)
-    names = [f"{curve.name} {readable(curve.ys[-1])}{chart.unit}" for curve in chart.curves]
+    names = [f"{curve.name} {last_value(curve.ys[-1], chart.unit)}" for curve in chart.curves]
     axis = max(len(readable(tick) + chart.unit) for tick in nice_ticks(*span(chart), chart.is_logarithmic))
     columns = width - axis - 3 - max(map(len, names))
     canvas = Canvas(columns, height, braille)
@@ -50,6 +50,11 @@ def draw(
     if not braille:
         lines = [line.translate(str.maketrans("┤│└─", "+|+-")) for line in lines]
     return "\n".join([f"{'':{axis}}  {chart.title}", *lines])
+
+
+def last_value(value: float, unit: str) -> str:
+    """Percents with one digit behind the point, as sentences have them."""
+    return f"{value:.1f}%" if unit == "%" else f"{readable(value)}{unit}"
 
 
 def span(chart: Curves) -> tuple[float, float]:

@@ -18,20 +18,22 @@ from cleargrad.cli import terminal
 from cleargrad.cli.terminal import FAILURE, WRONG_USAGE, CommandError
 
 DESCRIPTION = """\
-Measures training steps, compiled and eager, against PyTorch and JAX where they
-are installed. Variants take turns, so that all see the same noise, and their
-losses must agree. Writes the figures as JSON and a page with a chart. All
-workloads take some minutes."""
+Measures training steps, compiled and eager, against PyTorch, JAX and tinygrad
+where they are installed. Variants take turns, so that all see the same noise,
+and their losses must agree. Writes the figures as JSON and a page with a chart.
+All workloads take about ten minutes against PyTorch."""
 
 EPILOG = """\
 workloads: linear, mlp, cnn, lstm, gpt, gpt4, adam
+more: resnet, mobilenet, vit, unet, audio, encoder, gru, bag, deep
 variants: torch, torch foreach, torch fused, torch compiled model,
-  torch compiled step, jax compiled, cleargrad, cleargrad compiled,
-  bandwidth floor
+  torch compiled step, jax compiled, tinygrad compiled, cleargrad,
+  cleargrad compiled, bandwidth floor
 
 examples:
   cleargrad bench --quick --workloads mlp        a first look, in half a minute
   cleargrad bench                                the published table
+  cleargrad bench --workloads more               other kinds of networks
 
 Read on: benchmarks/results/ has the published figures."""
 
@@ -45,7 +47,9 @@ def add_to(commands) -> None:
         epilog=EPILOG,
     )
     parser.add_argument("--quick", action="store_true", help="few and short turns, without torch.compile")
-    parser.add_argument("--workloads", metavar="A,B", help="some of them, by comma (default: all)")
+    parser.add_argument(
+        "--workloads", metavar="A,B", help='names by comma, or "more" (default: the published seven)'
+    )
     parser.add_argument("--variants", metavar="A,B", help="some of them, by comma (default: all)")
     parser.add_argument(
         "--rounds", metavar="N", type=int, help="turns of each variant (default: 15, quick: 3)"
@@ -85,7 +89,8 @@ def bench(options: argparse.Namespace) -> int:
     mean = results.geometric_mean([row["eager"] for row in rows.values()])
     remarks = left_out(workloads) if options.variants is None else []
     print("cleargrad's time over the best rival's\n")
-    print(report.summary_text(rows, mean, with_bars=options.published is not None))
+    with_bars = options.published is not None and all(row["bar"] for row in rows.values())
+    print(report.summary_text(rows, mean, with_bars))
     print("\n".join([f"\n{took} seconds, {plan.threads} threads, {plan.rounds} rounds", *remarks]))
 
     words = ["cleargrad bench", *sys.argv[2:]] if options.published is None else ["python", *sys.argv]
@@ -101,11 +106,16 @@ def bench(options: argparse.Namespace) -> int:
 
 def planned(options: argparse.Namespace) -> tuple[list[str], Any, bool]:
     """The workloads, how to measure them, and whether that is everything there is."""
+    from cleargrad.bench.architectures import EVERY, MORE
     from cleargrad.bench.runner import Plan
     from cleargrad.bench.variants import VARIANTS
     from cleargrad.bench.workloads import WORKLOADS
 
-    workloads, variants = chosen("workloads", options, WORKLOADS), chosen("variants", options, VARIANTS)
+    if options.workloads == "more":
+        workloads = list(MORE)
+    else:
+        workloads = chosen("workloads", options, EVERY, default=WORKLOADS)
+    variants = chosen("variants", options, VARIANTS, default=VARIANTS)
     for name in ("rounds", "turn", "threads"):
         given = getattr(options, name)
         if given is not None and given <= 0:
@@ -115,14 +125,15 @@ def planned(options: argparse.Namespace) -> tuple[list[str], Any, bool]:
     torch_compile = options.torch_compile and not options.quick
     rounds = options.rounds or (3 if options.quick else 15)
     turn = options.turn or (0.01 if options.quick else 0.06)
-    is_whole = torch_compile and len(workloads) == len(WORKLOADS) and len(variants) == len(VARIANTS)
+    everything = workloads == list(MORE) or (workloads == list(WORKLOADS) and torch_compile)
+    is_whole = everything and variants == list(VARIANTS) and not options.quick
     return workloads, Plan(variants, rounds, turn, options.threads, torch_compile), is_whole
 
 
-def chosen(kind: str, options: argparse.Namespace, known: dict[str, Any]) -> list[str]:
-    """The names given by comma, or all."""
+def chosen(kind: str, options: argparse.Namespace, known: dict[str, Any], default: dict) -> list[str]:
+    """The names given by comma."""
     text = getattr(options, kind)
-    names = list(known) if text is None else [name.strip() for name in text.split(",")]
+    names = list(default) if text is None else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:
             rule = f"{name!r} is none of the {kind}"
@@ -132,8 +143,9 @@ def chosen(kind: str, options: argparse.Namespace, known: dict[str, Any]) -> lis
 
 def measure_all(workloads: list[str], plan: Any) -> dict[str, Any]:
     from cleargrad.bench import report, results
-    from cleargrad.bench.runner import measure, turns_of
+    from cleargrad.bench.runner import measure, turns_of, write_bytecode
 
+    write_bytecode()
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for workload in workloads:

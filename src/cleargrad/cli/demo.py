@@ -37,8 +37,8 @@ examples:
   cleargrad demo
   cleargrad demo --folder /tmp/demo --steps 300
 
-Read on: docs/zero-grad.md (what zero_grad does), docs/compile.md (compiled
-steps). The digits are by E. Alpaydin and C. Kaynak (UCI), CC BY 4.0."""
+Read on: docs/what-zero-grad-does.md, docs/compile.md.
+The digits are by E. Alpaydin and C. Kaynak (UCI), CC BY 4.0."""
 
 
 def add_to(commands) -> None:
@@ -100,7 +100,8 @@ def demonstrate(options: argparse.Namespace) -> int:
     print(paint("2. The same script with that line, and its step compiled", "bold"))
     right = run_script(open_script(folder / "right.py"), options.steps, compiled=True)
     print(f"   {right.in_words()}")
-    eager = run_script(open_script(folder / "right.py"), min(EAGER_STEPS, options.steps), compiled=False)
+    script, steps = open_script(folder / "right.py"), min(EAGER_STEPS, options.steps)
+    eager = run_script(script, steps, compiled=False, title="for comparison, uncompiled")
     print(f"   {speed_in_words(right, eager)}\n")
 
     print(drawn(wrong, right) + "\n")
@@ -141,11 +142,12 @@ def run_watched(folder: Path, steps: int) -> tuple[Run, Any]:
     return run, session
 
 
-def run_script(script: ModuleType, steps: int, compiled: bool) -> Run:
+def run_script(script: ModuleType, steps: int, compiled: bool, title: str = "") -> Run:
+    """One training run, with a bar; the title stands for the script's name in it."""
     run = Run(f"{script.__name__}.py")
     training = script.train(steps, compiled)
     begin = shown = time.perf_counter()
-    with terminal.progress(run.name, steps) as advance:
+    with terminal.progress(title or run.name, steps) as advance:
         for number in itertools.count(1):
             reached = next(training, None)
             if reached is None:
@@ -260,7 +262,7 @@ def write_charts(folder: Path, wrong: Run, right: Run, session: Any, speed: str)
 
 
 def next_steps(folder: Path) -> str:
-    """Three commands, as they can be typed here, with what they are good for."""
+    """Commands as they can be typed here, with what they are good for."""
     program = terminal.program()
     commands = {
         f"{program} doctor {folder / 'forgetful.py'}": "works on any training script",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from cleargrad import compat
 from cleargrad.cli.run import run
@@ -58,12 +58,26 @@ def add_to(commands) -> None:
         "--write-baseline", action="store_true", help="make what is found now the known findings"
     )
     parser.add_argument("--max-steps", metavar="N", type=int, help="end the script after N optimizer steps")
+    parser.add_argument("--rules", action=ListRules, nargs=0, help="list the rules, and end")
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module")
     parser.add_argument("program", metavar="PROGRAM", help="a Python file, or a module with -m")
     parser.add_argument(
         "arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own arguments"
     )
     parser.set_defaults(command=examine)
+
+
+class ListRules(argparse.Action):
+    """Prints one line per rule: its name, its severity and what it looks for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from cleargrad.doctor.rules import descriptions
+
+        found = descriptions()
+        width = max(len(rule.name) for rule, _ in found)
+        for rule, text in found:
+            print(f"{rule.name:{width}}  {rule.severity:7}  {text}")
+        parser.exit()
 
 
 def examine(options: argparse.Namespace) -> int:

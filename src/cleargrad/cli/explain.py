@@ -21,10 +21,10 @@ became of every function that the script compiled."""
 
 EPILOG = """\
 examples:
-  cleargrad explain train.py --epochs 1
+  cleargrad explain train.py --epochs 1           what became of gradients
   cleargrad explain --compile train.py            kernels, memory and time
 
-Read on: docs/zero-grad.md, docs/compile.md."""
+Read on: docs/gradients.md, docs/compile.md."""
 
 
 def add_to(commands) -> None:
@@ -33,7 +33,7 @@ def add_to(commands) -> None:
         "explain",
         help="show what becomes of gradients, or of compiled functions",
         description=DESCRIPTION,
-        usage="cleargrad explain [--html FILE] [--engine ENGINE] [--max-steps N] [-m] PROGRAM ...\n"
+        usage="cleargrad explain [options] [-m] PROGRAM ...\n"
         "       cleargrad explain --compile [--full] [-m] PROGRAM ...",
         epilog=EPILOG,
     )

@@ -59,6 +59,19 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{**defaults, **options})
         self.add_argument("-h", "--help", action="help", help="print this")
 
+    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        """As argparse does, but it is the command that complains of an option that it does not know."""
+        words = sys.argv[1:] if args is None else list(args)
+        options, unknown = self.parse_known_args(words, namespace)
+        if unknown:
+            self.command_of(words).error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options
+
+    def command_of(self, words: list[str]) -> Parser:
+        """The parser of the command that is named first; this one where none is."""
+        commands = [each.choices for each in self._actions if isinstance(each, argparse._SubParsersAction)]
+        return commands[0].get(words[0], self) if commands and words else self
+
     def error(self, message: str) -> NoReturn:
         facts = {}
         named = re.match(r"argument ([^:]+): (.*)", message, re.S)
@@ -160,7 +173,7 @@ def progress(title: str, total: float) -> Iterator[Advance]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bar:
-        task = bar.add_task("", total=total)
+        task = bar.add_task("starting", total=total)
         yield lambda done, words: bar.update(task, completed=done, description=words)
 
 

@@ -78,11 +78,18 @@ def light(tree: Any) -> bool:
     )
 
 
+def large_for(tree: Any) -> int | None:
+    """The size from which on `quickened` has machine code, if it has any: for callers who spare small arrays it."""
+    if not slow(tree):
+        return None
+    return 4 * LARGE if light(tree) else LARGE
+
+
 def quickened(kernel: Callable, tree: Any) -> Callable:
     """A kernel of NumPy's, with machine code in its stead where arrays are large."""
-    if not slow(tree):
+    large = large_for(tree)
+    if large is None:
         return kernel
-    large = 4 * LARGE if light(tree) else LARGE
 
     def run(first: Any, *others: Any) -> Any:
         if first.size < large:
@@ -147,11 +154,12 @@ class Loop:
         ]
         self.made: dict[np.dtype, Any] = {}  # by dtype, what compile/eager.py makes of it
 
-    def code(self, like: np.ndarray) -> Callable[[tuple, tuple], Callable[[int, int], None]] | None:
+    def code(self, like: np.ndarray) -> Any | None:
         """Machine code for matrices of this dtype; None where it is not to be had, or not worth it.
 
-        `code(results, operands)` gives a function `(first, rows)` that fills these rows of the results. Matrices
-        of fewer rows than the first result are states, which begin anew at every call.
+        `bound(results, operands)` gives a function `(first, rows)` that fills these rows of the results. Matrices
+        of fewer rows than the first result are states, which begin anew at every call. `through_time` does so step
+        by step, each with a product before or after, if it can.
         """
         found = kernels() if like.size >= LARGE else None
         return None if found is None else found.loop(self, like.dtype)

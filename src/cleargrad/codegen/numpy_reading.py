@@ -98,17 +98,17 @@ def drop(x, condition, zero):
 
 FLOAT32 = np.dtype(np.float32)
 ZERO32 = np.zeros((), FLOAT32)
+put = getattr(np.putmask, "_implementation", np.putmask)  # without the search for arrays that are not NumPy's
 
 
 def rectified(x, y):
     """x where y is positive (or NaN), else 0: the gradient of relu, often enough to be one call."""
     kind = x.dtype
     zero = ZERO32 if kind is FLOAT32 else kind.type(0)
-    condition = y <= zero
     if x.size > MANY or x.shape != y.shape:
-        return drop(x, condition, zero)
+        return drop(x, y <= zero, zero)
     result = x.copy()
-    np.putmask(result, condition, zero)
+    put(result, y <= zero, zero)
     return result
 
 

@@ -107,7 +107,6 @@ class TeamCode(Code):
         double = self.mul(threads, self.integer(2))
         most = self.now("i64", f"call i64 @llvm.smin.i64({double}, i64 {PARTS})")
         self.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
-        first = self.mul(number, self.integer(2))
         phase, expected = self.slot("i64", self.integer(0)), self.slot("i64", self.integer(0))
         with self.loop(self.integer(0), self.see(self.word(LENGTH))) as index:
             kernel, arguments, units, flags = self.record(records, index)
@@ -121,6 +120,8 @@ class TeamCode(Code):
             parts = self.now("i64", f"select {alone}, i64 1, {cut}")
             self.set(expected, self.now("i64", f"add {self.get(expected, 'i64')}, {parts.name}"))
             finished = self.at(done, self.get(phase, "i64"), "i64")
+            # A thread's parts are the same ones of every record: what it wrote of one is near when it reads it.
+            first = self.now("i64", f"udiv {self.mul(number, parts)}, {threads.name}")
             with self.loop(self.integer(0), parts) as turn:
                 part = self.now("i64", f"urem {self.now('i64', f'add {first}, {turn.name}')}, {parts.name}")
                 claim = self.at(claims, self.add(self.mul(index, self.integer(PARTS)), part), "i64")
@@ -221,29 +222,44 @@ def way_in():
 class Team:
     """The calling thread and its workers."""
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, size: int) -> None:
+        self.size = size  # threads at most
         self.make_ready()
-        for number in range(1, threads):
-            threading.Thread(target=self.work, args=(number,), name="cleargrad", daemon=True).start()
+
+    @property
+    def threads(self) -> int:
+        """How many threads compute now: what set_num_threads was told, or all."""
+        return min(self.size, chosen[0]) if chosen else self.size
 
     def make_ready(self) -> None:
-        """Memory and locks that nobody has used."""
-        threads = self.threads
+        """Memory and locks that nobody has used, and no workers yet."""
         self.memory = np.zeros(WORDS + 8, np.int64)
         words = aligned(self.memory)
         self.words = memoryview(words)  # type: ignore[arg-type]
         self.address = words.ctypes.data
-        self.scratch = [np.empty(SCRATCH + 64, np.uint8) for _ in range(threads)]
-        self.scratch_at = [block.ctypes.data + -block.ctypes.data % 64 for block in self.scratch]
+        self.scratch: list[np.ndarray] = []
+        self.scratch_at: list[int] = []
         self.lock = threading.Lock()  # one list at a time, whoever calls
         self.make_room(1024)
         self.enter = way_in()
         self.enter(self.address, 0, PREPARE, None)
+        self.add_scratch()
+
+    def add_scratch(self) -> None:
+        """Memory for one more thread."""
+        block = np.empty(SCRATCH + 64, np.uint8)
+        self.scratch.append(block)
+        self.scratch_at.append(block.ctypes.data + -block.ctypes.data % 64)
+
+    def hire(self, threads: int) -> None:
+        """Starts workers until there are so many threads, the caller among them."""
+        for number in range(len(self.scratch), threads):
+            self.add_scratch()
+            threading.Thread(target=self.work, args=(number,), name="cleargrad", daemon=True).start()
 
     def stay_alone(self) -> None:
         """In a forked child: programs of the parent's still hold this team, but its threads are not there."""
-        self.threads = 1
+        self.size = 1
         self.make_ready()
 
     def work(self, number: int) -> None:
@@ -263,7 +279,9 @@ class Team:
             if length > self.room:
                 self.make_room(2 * length)
             words[LIST], words[LENGTH] = records, length
-            words[THREADS] = min(self.threads, chosen[0] if chosen else self.threads) if threads > 1 else 1
+            words[THREADS] = threads = self.threads if threads > 1 else 1
+            if threads > len(self.scratch):
+                self.hire(threads)
             self.enter(self.address, 0, RUN, self.scratch_at[0])
 
 
@@ -273,14 +291,12 @@ def aligned(memory: np.ndarray) -> np.ndarray:
 
 
 _team: list[Team] = []
-_wanted = [0]
 
 
 def team() -> Team:
     """This process's team, made when it is first needed."""
     if not _team:
-        count = len(os.sched_getaffinity(0))
-        _team.append(Team(min(_wanted[0] or (chosen or [count])[0], count)))
+        _team.append(Team(len(os.sched_getaffinity(0))))
     return _team[0]
 
 

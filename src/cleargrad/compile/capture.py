@@ -23,12 +23,13 @@ from cleargrad.compile.facts import Names
 from cleargrad.compile.structures import OutOfRange, Unsupported, key_of
 from cleargrad.compile.tracer import Tracer
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import mode, structure
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import FROZEN, Tensor
 from cleargrad.core.watch import watch
 from cleargrad.errors import error
 from cleargrad.ops.record import CaptureError, Graph
+from cleargrad.threads import when_chosen
 
 LIMIT = 16  # programs of one function
 ATTEMPTS = 4  # recordings that may come to nothing, such as those that make an optimizer's state
@@ -39,6 +40,14 @@ watchers: list[Callable[[Compiled], None]] = []  # who is shown every compiled f
 
 
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+def look_again() -> None:
+    """All compiled functions look whether their programs still fit."""
+    structure.version += 1
+
+
+when_chosen.append(look_again)  # a program's work is cut for some number of threads
 
 
 def reset() -> None:

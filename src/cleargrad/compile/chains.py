@@ -9,9 +9,11 @@ compile/program.py.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from math import prod
 from typing import Any, NamedTuple
 
@@ -56,13 +58,13 @@ class Access(NamedTuple):
     low: int
     high: int
     stride: int
-    rows: int
+    first: int  # the first and the last element that any row touches
+    last: int
 
-    @property
-    def ends(self) -> tuple[int, int]:
-        """The first and the last element that any row touches."""
-        shift = (self.rows - 1) * self.stride
-        return self.low + min(shift, 0), self.high + max(shift, 0)
+    @classmethod
+    def of(cls, buffer: Buffer, low: int, high: int, stride: int, rows: int) -> Access:
+        shift = (rows - 1) * stride
+        return cls(buffer, low, high, stride, low + min(shift, 0), high + max(shift, 0))
 
 
 def grouped(entries: list[Any], final: set[Buffer]) -> list[Any]:
@@ -82,8 +84,8 @@ def chain_from(entries: list[Any], first: int, final: set[Buffer]) -> Chain | No
     if rows is None or rows < 2:
         return None
     chain, touched = Chain(rows), Touched()
-    for entry in entries[first:]:
-        accesses = None if final & set(writes_of(entry)) else accesses_of(entry, rows)
+    for entry in islice(entries, first, None):
+        accesses = accesses_of(entry, rows) if final.isdisjoint(writes_of(entry)) else None
         if accesses is None or cost_of(entry) > LARGE or not touched.take(*accesses):
             break
         chain.entries.append(entry)
@@ -106,33 +108,49 @@ class Touched:
     """What the entries of a chain read and write."""
 
     def __init__(self) -> None:
-        self.read: dict[Buffer, list[Access]] = {}
-        self.written: dict[Buffer, list[Access]] = {}
+        self.read: dict[Buffer, Accesses] = {}
+        self.written: dict[Buffer, Accesses] = {}
 
     def take(self, reads: list[Access], writes: list[Access]) -> bool:
         """Adds an entry, if each of its rows depends on the same row of the others alone."""
-        for access in reads:
-            if not all(keeps_apart(access, other) for other in self.written.get(access.buffer, ())):
-                return False
-        for access in writes:
-            others = [*self.written.get(access.buffer, ()), *self.read.get(access.buffer, ())]
-            if not all(keeps_apart(access, other) for other in others):
-                return False
-        for accesses, known in ((reads, self.read), (writes, self.written)):
+        for accesses, tables in ((reads, [self.written]), (writes, [self.written, self.read])):
             for access in accesses:
-                rest = known.setdefault(access.buffer, [])
-                if access not in rest:
-                    rest.append(access)
+                for table in tables:
+                    known = table.get(access.buffer)
+                    if known is not None and not known.keep_apart_from(access):
+                        return False
+        for accesses, table in ((reads, self.read), (writes, self.written)):
+            for access in accesses:
+                if access.buffer not in table:
+                    table[access.buffer] = Accesses()
+                table[access.buffer].add(access)
         return True
+
+
+class Accesses:
+    """How one buffer is touched."""
+
+    def __init__(self) -> None:
+        self.all: dict[Access, None] = {}
+        self.first, self.last = sys.maxsize, -1
+
+    def add(self, access: Access) -> None:
+        self.all[access] = None
+        self.first, self.last = min(self.first, access.first), max(self.last, access.last)
+
+    def keep_apart_from(self, access: Access) -> bool:
+        if access.last < self.first or self.last < access.first:
+            return True
+        return all(keeps_apart(access, other) for other in self.all)
 
 
 def keeps_apart(one: Access, other: Access) -> bool:
     """Whether no row of one touches what another row of the other touches."""
-    (first, last), (begin, end) = one.ends, other.ends
-    if last < begin or end < first:
+    _, low, high, stride, first, last = one
+    _, begin, end, step, start, stop = other
+    if last < start or stop < first:
         return True
-    within = max(one.high, other.high) - min(one.low, other.low) < abs(one.stride)
-    return one.stride == other.stride and within
+    return stride == step and (high if high > end else end) - (low if low < begin else begin) < abs(stride)
 
 
 # What rows touch -------------------------------------------------------------------------------------------
@@ -177,15 +195,19 @@ def nest_accesses(nest: Nest, rows: int) -> tuple[list[Access], list[Access]] | 
 
 def whole(load: Load, rows: int) -> Access:
     """Any element, whatever the row."""
-    return Access(load.buffer, 0, max(load.buffer.size - 1, 0), 0, rows)
+    return Access.of(load.buffer, 0, max(load.buffer.size - 1, 0), 0, rows)
 
 
 def cut(load: Load, rows: int, extent: int) -> Access:
     """The first dimension, of this extent, cut into rows."""
-    shape = (extent // rows, *load.shape[1:])
-    ends = [(n - 1) * step for n, step in zip(shape, load.strides, strict=True)]
-    low, high = (load.offset + sum(end for end in ends if end * sign > 0) for sign in (-1, 1))
-    return Access(load.buffer, low, high, load.strides[0] * (extent // rows), rows)
+    low = high = load.offset
+    for n, step in zip((extent // rows, *load.shape[1:]), load.strides, strict=True):
+        end = (n - 1) * step
+        if end > 0:
+            high += end
+        else:
+            low += end
+    return Access.of(load.buffer, low, high, load.strides[0] * (extent // rows), rows)
 
 
 # How products are computed ---------------------------------------------------------------------------------
@@ -209,10 +231,11 @@ def planned(chain: Chain, threads: int, choose: Callable[..., Any]) -> ChainPlan
     """How each thread computes its rows; right operands that several products have in common are packed once."""
     plan = ChainPlan(chain.shares(threads))
     products = [entry for entry in chain.entries if isinstance(entry, Product)]
-    often = Counter(common(product, chain) for product in products)
+    made = set(chain.writes)
+    often = Counter(common(product, made) for product in products)
     packed: dict[Any, Buffer] = {}
     for product in products:
-        key = common(product, chain)
+        key = common(product, made)
         together = key is not None and often[key] >= SHARED
         for low, high in plan.shares:
             part = cut_out(product, chain.rows, low, high)
@@ -233,10 +256,10 @@ def planned(chain: Chain, threads: int, choose: Callable[..., Any]) -> ChainPlan
     return plan
 
 
-def common(product: Product, chain: Chain) -> Any:
+def common(product: Product, made: set[Buffer]) -> Any:
     """What products with the same right operand have in common; None if the operand is made in the chain."""
     right = product.right
-    if len(right.shape) != 2 or right.buffer in chain.writes:
+    if len(right.shape) != 2 or right.buffer in made:
         return None
     return right.buffer, right.shape, right.strides, right.offset
 

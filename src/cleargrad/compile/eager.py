@@ -31,10 +31,12 @@ from cleargrad.compile.products import product
 from cleargrad.compile.program import Program
 from cleargrad.compile.rules import step
 from cleargrad.compile.statements import Product
+from cleargrad.compile.stepping import make_steps
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import wrap
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder
+from cleargrad.threads import when_chosen
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
@@ -150,6 +152,22 @@ class Matrices:
         self.order = [loads.index(word[1]) for word in arguments.words if isinstance(word, tuple)]
         assert len(arguments.words) == 2 + 2 * len(self.order), arguments.words
 
+    def through_time(
+        self,
+        results: tuple,
+        operands: tuple,
+        factors: tuple,
+        order: list[tuple[slice, int]],
+        product_first: bool,
+    ) -> bool:
+        """Whether all steps were made, each with a product; not where sequences have different lengths."""
+        batch = order[0][1] if order else 0
+        if not batch or any(size != batch for _, size in order):
+            return False
+        matrices = [(*operands, *results)[position] for position in self.order]
+        firsts = [rows.start for rows, _ in order]
+        return make_steps(self.kernel, matrices, factors, firsts, batch, product_first)
+
     def bound(self, results: tuple, operands: tuple) -> Callable[[int, int], None]:
         """A function that fills some rows, from one on, of matrices whose rows are contiguous.
 
@@ -178,14 +196,14 @@ class Matrices:
         return fill
 
 
-def loop(formulas: Loop, kind: np.dtype) -> Callable[[tuple, tuple], Callable] | None:
+def loop(formulas: Loop, kind: np.dtype) -> Matrices | None:
     """How formulas are computed in a dtype; None if not by machine code."""
     if not (kind is F32 or kind is F64):
         return None
     with _lock:
         if kind not in formulas.made:
             formulas.made[kind] = Matrices(formulas.trees, formulas.operands, kind)
-        return formulas.made[kind].bound
+        return formulas.made[kind]
 
 
 # Fused ops -------------------------------------------------------------------------------------------------
@@ -278,10 +296,13 @@ def cost_of(entry: Any) -> int:
 
 def forget_oldest() -> None:
     """Keeps the number of programs, and the memory they hold, within bounds."""
-    held = sum(found.program.arena.nbytes for found in _programs.values() if found is not None)
+    held = sum(map(held_by, _programs.values()))
     while len(_programs) > PROGRAMS or (held > MEMORY and len(_programs) > 1):
-        _, found = _programs.popitem(last=False)
-        held -= 0 if found is None else found.program.arena.nbytes
+        held -= held_by(_programs.popitem(last=False)[1])
+
+
+def held_by(found: Parts | None) -> int:
+    return 0 if found is None or found.program.block is None else found.program.size
 
 
 def forget_all() -> None:
@@ -292,5 +313,6 @@ def forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=forget_all)
+when_chosen.append(_programs.clear)
 
 __all__ = ["formula", "loop", "parts", "product", "step"]

@@ -21,6 +21,7 @@ import llvmlite
 import numpy as np
 
 from cleargrad.autograd.node import AccumulateGrad
+from cleargrad.codegen.team import team
 from cleargrad.core.device import device
 from cleargrad.core.dtype import dtype
 from cleargrad.core.tensor import Tensor
@@ -42,7 +43,7 @@ HOOKS = (
 OWN = (PACKAGE, np.__path__[0], llvmlite.__path__[0])  # cleargrad, and what it runs on
 PYTHON = (sysconfig.get_paths()["stdlib"], "<frozen")
 MISSING = object()
-MODULE_CALLS = (Module.__call__.__code__, Module._call_impl.__code__)
+MODULE_CALL, MODULE_FORWARD = Module.__call__.__code__, Module._call_impl.__code__
 
 
 class Same:
@@ -111,7 +112,7 @@ def tensor_facts(tensor: Tensor) -> tuple:
 
 
 def everywhere(_: Any) -> tuple:
-    """Hooks on all modules and all optimizers that may change anything."""
+    """Hooks on all modules and all optimizers that may change anything, and for how many threads work is cut."""
     tables = (
         module_hooks.global_forward_pre_hooks,
         module_hooks.global_forward_hooks,
@@ -121,7 +122,8 @@ def everywhere(_: Any) -> tuple:
         optimizer_hooks.EVERY_STEP_AFTER,
     )
     onlookers = watch.onlookers
-    return tuple(tuple(Same(hook) for hook in table.values() if hook not in onlookers) for table in tables)
+    hooks = (tuple(Same(hook) for hook in table.values() if hook not in onlookers) for table in tables)
+    return (*hooks, team().threads)
 
 
 def optimizer_facts(optimizer: Optimizer) -> tuple:
@@ -226,17 +228,15 @@ class Names:
             self.before.enable()  # cProfile of Python 3.11, which getprofile gives but setprofile does not take
 
     def notice(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "c_call":
-            if argument is print and not is_library(frame.f_code.co_filename):
-                self.tracer.refuse("print")
-            return
-        if event != "call" or self.tracer.reason is not None:
-            return
-        code = frame.f_code
-        if code in MODULE_CALLS:
-            self.watch_module(frame.f_locals["self"])
-        elif not is_library(code.co_filename) and not is_own(frame):
-            self.read(code, frame)
+        if event == "call":
+            code = frame.f_code
+            if is_library(code.co_filename):
+                if (code is MODULE_CALL or code is MODULE_FORWARD) and self.tracer.reason is None:
+                    self.watch_module(frame.f_locals["self"])
+            elif self.tracer.reason is None and not is_own(frame):
+                self.read(code, frame)
+        elif event == "c_call" and argument is print and not is_library(frame.f_code.co_filename):
+            self.tracer.refuse("print")
 
     def watch_module(self, module: Module) -> None:
         if id(module) not in self.tracer.watched:

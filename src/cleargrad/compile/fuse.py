@@ -8,7 +8,6 @@ over leading dimensions form nests of their own kind (`columns`). Read next: cod
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -247,23 +246,11 @@ class Fuser:
         made: dict[Buffer, list[Member]] = {}
         for other in nest.members:
             made.setdefault(other.place.buffer, []).append(other)
-
-        def change(load: Load) -> Any:
-            if load.buffer not in made:
-                return load
-            wanted = (load.strides, load.offset, load.index)
-            maker: Any = None
-            for other in made[load.buffer]:
-                place = other.place
-                if maker is None and wanted == (place.strides, place.offset, place.index):
-                    maker = other
-                elif not apart(place, load):
-                    return None
-            return load if maker is None else self.ref(maker, load.shape)
-
         if any(overwrites(member.place, other.place) for other in made.get(member.place.buffer, ())):
             return False
-        formula = self.formulas.each(with_index(self, change), member.formula, nest.space, {})
+        if made.keys().isdisjoint([load.buffer for load in member.formula.loads]):
+            return True
+        formula = self.formulas.each(Linking(self, made), member.formula, nest.space, {})
         if formula is None:
             return False
         member.formula = formula
@@ -351,13 +338,26 @@ def apart(one: Load, other: Load) -> bool:
     """Whether two loads of a buffer certainly have no element in common."""
     if one.index or other.index:
         return False
-    spans = []
-    for load in (one, other):
-        ends = [(n - 1) * step for n, step in zip(load.shape, load.strides, strict=True)]
-        spans.append(
-            (load.offset + sum(e for e in ends if e < 0), load.offset + sum(e for e in ends if e > 0))
-        )
-    return spans[0][1] < spans[1][0] or spans[1][1] < spans[0][0]
+    if parted(span_of(one), span_of(other)):
+        return True
+    if one.strides != other.strides or not one.strides:
+        return False
+    # Columns of a matrix, each with rows of its own: these are all parted where those of one row are.
+    outer = max(range(len(one.strides)), key=lambda axis: abs(one.strides[axis]))
+    first, second = span_of(one, outer), span_of(other, outer)
+    within = max(first[1], second[1]) - min(first[0], second[0]) < abs(one.strides[outer])
+    return within and parted(first, second)
+
+
+def span_of(load: Load, without: int | None = None) -> tuple[int, int]:
+    """The first and the last element that a load touches, perhaps in the first of its rows alone."""
+    axes = enumerate(zip(load.shape, load.strides, strict=True))
+    ends = [(n - 1) * step for axis, (n, step) in axes if axis != without]
+    return load.offset + sum(e for e in ends if e < 0), load.offset + sum(e for e in ends if e > 0)
+
+
+def parted(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[1] < other[0] or other[1] < one[0]
 
 
 def scalars_first(statements: list[Statement]) -> list[Statement]:
@@ -378,21 +378,30 @@ def scalars_first(statements: list[Statement]) -> list[Statement]:
     return sorted(statements, key=lambda statement: keys[id(statement)])
 
 
-def with_index(fuser: Fuser, change: Callable[[Load], Any]) -> Callable[[Load], Any]:
-    """The change, made also to the formulas that name a load's places."""
+class Linking:
+    """Changes loads of what a nest makes into references to its members; None where that cannot be."""
 
-    def both(load: Load) -> Any:
+    def __init__(self, fuser: Fuser, made: dict[Buffer, list[Member]]) -> None:
+        self.fuser, self.formulas, self.made = fuser, fuser.formulas, made
+
+    def __call__(self, load: Load) -> Any:
         if not load.index:
-            return change(load)
-        places = [(fuser.formulas.each(both, place, place.shape, {}), *rest) for place, *rest in load.index]
-        if any(place is None for place, *_ in places):
+            return self.linked(load)
+        places = [(self.formulas.each(self, place, place.shape, {}), *rest) for place, *rest in load.index]
+        if any(place is None for place, *_ in places) or not isinstance(self.linked(load), Load):
             return None
-        new = change(load)
-        if not isinstance(new, Load):
-            return None
-        return fuser.formulas.load(load.buffer, load.shape, load.strides, load.offset, tuple(places))
+        return self.formulas.load(load.buffer, load.shape, load.strides, load.offset, tuple(places))
 
-    return both
+    def linked(self, load: Load) -> Any:
+        wanted = (load.strides, load.offset, load.index)
+        maker: Member | None = None
+        for other in self.made.get(load.buffer, ()):
+            place = other.place
+            if maker is None and wanted == (place.strides, place.offset, place.index):
+                maker = other
+            elif not apart(place, load):
+                return None
+        return load if maker is None else self.fuser.ref(maker, load.shape)
 
 
 def by_columns(statement: Reduce) -> bool:

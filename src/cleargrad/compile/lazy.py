@@ -61,15 +61,20 @@ class Buffer:
 class Load:
     """An element of a buffer. `index` are formulas whose values, times a stride, are added to the place."""
 
-    __slots__ = ("buffer", "dtype", "index", "loads", "offset", "shape", "strides", "weight")
+    __slots__ = ("behind", "buffer", "dtype", "index", "offset", "shape", "strides", "weight")
 
     def __init__(self, buffer: Buffer, shape: tuple, strides: tuple, offset: int, index: tuple):
         self.buffer, self.shape, self.strides, self.offset, self.index = buffer, shape, strides, offset, index
         self.dtype = buffer.dtype
         self.weight = sum([place.weight for place, _, _ in index]) if index else 0
-        self.loads: tuple[Load, ...] = (self,)  # every load in a formula, once
+        self.behind: tuple[Load, ...] = ()  # the loads in the index
         if index:
-            self.loads = tuple(dict.fromkeys([self, *(x for place, _, _ in index for x in place.loads)]))
+            self.behind = tuple(dict.fromkeys([x for place, _, _ in index for x in place.loads]))
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Every load in a formula, once; not kept, since what knows itself is garbage that Python has to find."""
+        return (self, *self.behind)
 
     def __repr__(self) -> str:
         places = "".join(f"+{place}*{stride}" for place, stride, _ in self.index)
@@ -84,7 +89,10 @@ class Map:
     def __init__(self, tree: Expr, operands: tuple, working: np.dtype, dtype: np.dtype, shape: tuple):
         self.tree, self.operands, self.working, self.dtype, self.shape = tree, operands, working, dtype, shape
         self.weight = work_of(tree) + sum([x.weight for x in operands])
-        self.loads: tuple[Load, ...] = tuple(dict.fromkeys([load for x in operands for load in x.loads]))
+        some = [x.loads for x in operands if x.loads]
+        self.loads: tuple[Load, ...] = (
+            some[0] if len(some) == 1 else tuple(dict.fromkeys([load for loads in some for load in loads]))
+        )
 
     def __repr__(self) -> str:
         return f"{self.tree.primitive}({', '.join(map(str, self.operands))})"
@@ -134,6 +142,7 @@ class Formulas:
     def __init__(self) -> None:
         self.made: dict[tuple, Any] = {}
         self.seen: dict[Any, dict] = {}  # by what was done, what became of formulas
+        self.numbers: dict[tuple, Number] = {}
 
     def load(self, buffer: Buffer, shape=None, strides=None, offset: int = 0, index: tuple = ()) -> Load:
         shape = buffer.shape if shape is None else shape
@@ -153,6 +162,13 @@ class Formulas:
         found = self.made.get(key)
         if found is None:
             found = self.made[key] = Map(tree, operands, working, dtype, shape)
+        return found
+
+    def number(self, value: float | int | bool, dtype: np.dtype) -> Number:
+        key = (type(value), repr(value), dtype)
+        found = self.numbers.get(key)
+        if found is None:
+            found = self.numbers[key] = Number(value, dtype)
         return found
 
     def each(
@@ -179,8 +195,11 @@ class Formulas:
 
     def expand(self, lazy: Lazy, shape: tuple[int, ...]) -> Lazy:
         """Broadcast to a shape."""
-        if isinstance(lazy, Number) or lazy.shape == shape:
+        if type(lazy) is Number or lazy.shape == shape:
             return lazy
+        if type(lazy) is Load and not lazy.index:
+            strides = (0,) * (len(shape) - len(lazy.shape)) + lazy.strides
+            return self.load(lazy.buffer, shape, strides, lazy.offset)
 
         def change(load: Load) -> Load:
             strides = (0,) * (len(shape) - len(load.shape)) + load.strides
@@ -196,6 +215,9 @@ class Formulas:
 
         What has a key is looked at once: views of equal keys do the same to arrays of the same layout.
         """
+        if type(lazy) is Load and not lazy.index:
+            seen = strides_through(run, lazy.shape, lazy.strides, key)
+            return None if seen is None else self.load(lazy.buffer, shape, seen[0], lazy.offset + seen[1])
 
         def change(load: Load) -> Load | None:
             seen = strides_through(run, load.shape, load.strides, key)
@@ -209,7 +231,7 @@ class Formulas:
         return self.each(change, lazy, shape, self.done(key))
 
     def reshape(self, lazy: Lazy, shape: tuple[int, ...]) -> Lazy | None:
-        if isinstance(lazy, Number) or lazy.shape == shape:
+        if type(lazy) is Number or lazy.shape == shape:
             return lazy
         return self.view(lazy, lambda array: array.reshape(shape), shape, ("reshape", shape))
 

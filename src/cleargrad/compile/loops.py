@@ -29,6 +29,8 @@ PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%s
 CHUNK = 2048  # elements of a flat loop that are one unit of work
 DEAR = 8  # work that is kept in scratch memory rather than done twice
 ABREAST = 4  # vectors at a time, where sums would otherwise wait for each other
+BROAD = 2  # vectors in one, where long formulas would otherwise wait for themselves
+LONG = 20  # work per element of such formulas: an exponential, say
 
 MEMORY = {
     "bool": "i8", "uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
@@ -74,66 +76,92 @@ def abreast(nest: Nest) -> int:
     return ABREAST if nest.cols and nest.cols[-1] >= ABREAST * lanes() else 1
 
 
+def breadth(nest: Nest) -> int:
+    """How many vectors are computed as one: what one of them waits for is time to work on the other.
+
+    Processors look some 60 instructions ahead, and a chain of an exponential is about as long.
+    """
+    if nest.columns or nest.work < LONG or any(member.reduce for member in nest.members):
+        return 1
+    last = nest.cols[-1] if nest.cols else 1
+    if last % (ABREAST * lanes()) and (
+        not flat(nest) or last < CHUNK
+    ):  # elements that are left over are dear
+        return 1
+    places = [load for member in nest.members for load in (member.place, *member.formula.loads)]
+    simple = all(not load.index and load.dtype.itemsize <= 4 for load in places)
+    return BROAD if simple else 1
+
+
 def structure(nest: Nest) -> Arguments:
     """The key of a nest's code, and the arguments of this one."""
-    words: list[Any] = [*nest.rows, *nest.cols]
-    slots: dict[int, int] = {}
-    loads: list[Load] = []
-    names: dict[int, str] = {}
-    last = nest.cols[-1] if nest.cols else 1
-    evenly = 2 if last % (ABREAST * lanes()) == 0 else 1 if last % lanes() == 0 else 0
-    tokens = [
-        f"{len(nest.rows)},{len(nest.cols)},{evenly},{flat(nest)},{nest.columns},{nest.outer},{abreast(nest)}"
-    ]
-    tokens.append(str(spills_fit(nest)))
+    return Structure(nest).arguments()
 
-    def load_name(load: Load) -> str:
-        if id(load) not in slots:
-            places = ";".join(f"{visit(place)}" for place, *_ in load.index)
-            slots[id(load)] = len(words)
-            loads.append(load)
+
+class Structure:
+    """Walks through a nest and names all there is in it."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest, self.last_axis = nest, len(nest.space) - 1
+        self.words: list[Any] = [*nest.rows, *nest.cols]
+        self.slots: dict[int, int] = {}
+        self.loads: list[Load] = []
+        self.names: dict[int, str] = {}
+        last = nest.cols[-1] if nest.cols else 1
+        evenly = 2 if last % (ABREAST * lanes()) == 0 else 1 if last % lanes() == 0 else 0
+        loops = f"{len(nest.rows)},{len(nest.cols)},{evenly},{flat(nest)},{nest.columns},{nest.outer}"
+        self.tokens = [f"{loops},{abreast(nest)}", f"{spills_fit(nest)},{breadth(nest)}"]
+
+    def arguments(self) -> Arguments:
+        for member in self.nest.members:
+            formula = self.visit(member.formula)
+            rule, text = member.reduce, "store"
+            if rule is not None:
+                text = f"{text_of(rule.combine)},{rule.start},{kind_of(rule.working)}"
+            place = self.visit_load(member.place) if member.kept else kind_of(member.place.dtype)
+            self.tokens.append(f"{text}:{formula}->{place}:{is_row(self.nest, member.place)}")
+        if any(load.index for load in self.loads):
+            self.words.append(("error", None))
+        return Arguments(self.words, self.slots, "|".join(self.tokens), self.loads)
+
+    def visit(self, lazy: Lazy) -> str:
+        kind = type(lazy)
+        if kind is Number:
+            return f"{lazy.value!r}:{kind_of(lazy.dtype)}"
+        name = self.names.get(id(lazy))
+        if name is not None:
+            return name
+        if kind is Load:
+            return self.visit_load(lazy)
+        if kind is Ref:
+            return f"R{self.nest.members.index(lazy.member)}"
+        operands = ",".join([self.visit(x) for x in lazy.operands])
+        name = self.names[id(lazy)] = f"M{len(self.names)}"
+        working, dtype = kind_of(lazy.working), kind_of(lazy.dtype)
+        self.tokens.append(f"{name}={text_of(lazy.tree)}({operands}){working}>{dtype}")
+        return name
+
+    def visit_load(self, load: Load) -> str:
+        if id(load) not in self.names:
+            places = ";".join([self.visit(place) for place, *_ in load.index])
+            words = self.words
+            self.slots[id(load)] = len(words)
+            self.loads.append(load)
             words.append(("address", load))
             classes = ""
             for axis, stride in enumerate(load.strides):
                 if stride == 0:
                     classes += "0"
-                elif stride == 1 and axis == len(nest.space) - 1:
+                elif stride == 1 and axis == self.last_axis:
                     classes += "1"
                 else:
                     classes += "s"
                     words.append(stride)
             for _, stride, extent in load.index:
                 words.extend((stride, extent))
-            tokens.append(f"L{len(loads)}:{kind_of(load.dtype)}:{classes}:{places}")
-            names[id(load)] = f"L{len(loads)}"
-        return names[id(load)]
-
-    def visit(lazy: Lazy) -> str:
-        if isinstance(lazy, Number):
-            return f"{lazy.value!r}:{kind_of(lazy.dtype)}"
-        if id(lazy) in names:
-            return names[id(lazy)]
-        if isinstance(lazy, Load):
-            return load_name(lazy)
-        if isinstance(lazy, Ref):
-            return f"R{nest.members.index(lazy.member)}"
-        operands = ",".join(visit(x) for x in lazy.operands)
-        names[id(lazy)] = f"M{len(names)}"
-        tokens.append(
-            f"{names[id(lazy)]}={text_of(lazy.tree)}({operands}){kind_of(lazy.working)}>{kind_of(lazy.dtype)}"
-        )
-        return names[id(lazy)]
-
-    for member in nest.members:
-        formula = visit(member.formula)
-        rule, text = member.reduce, "store"
-        if rule is not None:
-            text = f"{text_of(rule.combine)},{rule.start},{kind_of(rule.working)}"
-        place = load_name(member.place) if member.kept else kind_of(member.place.dtype)
-        tokens.append(f"{text}:{formula}->{place}:{is_row(nest, member.place)}")
-    if any(load.index for load in loads):
-        words.append(("error", None))
-    return Arguments(words, slots, "|".join(tokens), loads)
+            self.tokens.append(f"L{len(self.loads)}:{kind_of(load.dtype)}:{classes}:{places}")
+            self.names[id(load)] = f"L{len(self.loads)}"
+        return self.names[id(load)]
 
 
 @lru_cache(maxsize=8192)
@@ -166,7 +194,7 @@ class Emitter:
     def __init__(self, nest: Nest, arguments: Arguments) -> None:
         self.nest, self.arguments = nest, arguments
         self.code = Code()
-        self.width = lanes()
+        self.width = lanes() * breadth(nest)
         self.row_count = len(nest.rows)
         self.outside: dict[int, Val] = {}  # what holds for a whole row, or always
         self.inside: dict[Any, Val] = {}  # what holds at one point of the innermost loop

@@ -1,8 +1,8 @@
 """Where buffers lie: one block of memory for all that is needed only within a step, planned by lifetimes.
 
 Buffers whose lifetimes do not meet share memory. A buffer that is to become the new content of an outside
-tensor lies in that tensor's own memory, if nobody needs the old content any more. Read next:
-compile/program.py.
+tensor lies in that tensor's own memory, if nobody needs the old content any more. Large programs borrow their
+block while they run, so that those of a function do not take memory each. Read next: compile/program.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cleargrad.compile.lazy import Buffer, Load, Map
 from cleargrad.compile.statements import Plan, plain
 
 ALIGN = 64
+LARGE = 1 << 20  # bytes from which a program borrows its memory
 
 
 def reads_of(entry: Any) -> list[Load]:
@@ -53,23 +54,62 @@ def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tupl
     """Offsets of buffers in one block, and its size; largest first, each at the lowest place that is free."""
     apart = set(apart)
     bytes_of = {buffer: buffer.size * buffer.dtype.itemsize for buffer in spans if buffer not in apart}
-    begins, ends, lows, highs = chosen = np.zeros((4, len(bytes_of)), np.int64)
+    begins, ends, lows, highs = placed = np.zeros((4, len(bytes_of) + 1), np.int64)  # in the order of lows
     offsets: dict[Buffer, int] = {}
     total = 0
     for count, buffer in enumerate(sorted(bytes_of, key=lambda b: (-bytes_of[b], b.number))):
         first, last = spans[buffer]
         size = -(-max(bytes_of[buffer], 1) // ALIGN) * ALIGN
-        offset = 0
-        meeting = np.flatnonzero((begins[:count] <= last) & (ends[:count] >= first))
-        if len(meeting):
-            meeting = meeting[np.argsort(lows[meeting])]
-            gaps = np.maximum.accumulate(np.append(0, highs[meeting]))  # where there may be room
-            room = np.append(lows[meeting], gaps[-1] + size) - gaps
-            offset = int(gaps[np.argmax(room >= size)])
-        chosen[:, count] = first, last, offset, offset + size
+        meeting = ((begins[:count] <= last) & (ends[:count] >= first)).nonzero()[0]
+        offset = lowest_gap(lows[meeting], highs[meeting], size) if len(meeting) else 0
+        position = int(lows[:count].searchsorted(offset))
+        placed[:, position + 1 : count + 1] = placed[:, position:count]
+        placed[:, position] = first, last, offset, offset + size
         offsets[buffer] = offset
         total = max(total, offset + size)
     return offsets, total
+
+
+def lowest_gap(lows: np.ndarray, highs: np.ndarray, size: int) -> int:
+    """Where there is room for so many bytes between these places, which are in order, or behind all of them."""
+    if lows[0] >= size:
+        return 0
+    reached = np.maximum.accumulate(highs)
+    fits = lows[1:] - reached[:-1] >= size
+    gap = int(fits.argmax()) if len(fits) else 0
+    return int(reached[gap] if len(fits) and fits[gap] else reached[-1])
+
+
+class Block:
+    """Memory that begins with a cache line."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.memory = np.empty(size + ALIGN, np.uint8)
+        start = self.memory.__array_interface__["data"][0]
+        self.base = start + -start % ALIGN
+
+
+_free: list[Block] = []  # its methods are atomic: it needs no lock, which a forked child could find held
+
+
+def borrow(size: int) -> Block:
+    """A block of at least this size, for one run. New memory is dear at its first touch, so blocks are used again.
+
+    Those that turn out to be too small are given up. A new one is an eighth larger than asked for: what nobody
+    touches costs nothing, and the next program is often a little larger, as for a batch of one more.
+    """
+    while True:
+        try:
+            block = _free.pop()
+        except IndexError:
+            return Block(size + size // 8)
+        if block.size >= size:
+            return block
+
+
+def give_back(block: Block) -> None:
+    _free.append(block)
 
 
 def in_place(plan: Plan, entries: list[Any], sure: int) -> dict[Buffer, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from cleargrad.compile.lookup import multiply_tables
 from cleargrad.compile.verify import is_on, verify
 from cleargrad.ops.op import OPS
 from cleargrad.ops.record import Call, Graph, Value
@@ -114,6 +115,7 @@ def drop_unused(graph: Graph) -> Graph:
 
 PASSES: list[tuple[str, Callable[[Graph], Graph]]] = [
     ("forget copies", forget_copies),
+    ("multiply tables", multiply_tables),
     ("join equal calls", join_equals),
     ("drop unused calls", drop_unused),
 ]

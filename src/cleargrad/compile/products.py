@@ -26,6 +26,7 @@ from cleargrad.compile.fuse import Member, Nest
 from cleargrad.compile.lazy import Buffer, Formulas
 from cleargrad.compile.loops import kernel_of, structure
 from cleargrad.compile.program import DATA, pointer
+from cleargrad.threads import when_chosen
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 LINE = 64
@@ -157,3 +158,4 @@ def forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=forget_all)
+when_chosen.append(_ready.clear)

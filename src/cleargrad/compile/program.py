@@ -54,6 +54,7 @@ class Program:
     """A compiled graph."""
 
     by_rows = True  # whether threads may keep to rows of their own
+    block: memory.Block | None
 
     def __init__(self, graph: Graph) -> None:
         builder = Builder(prepared(graph))
@@ -98,15 +99,11 @@ class Program:
         for _, buffer in self.copied:
             if buffer in spans:
                 spans[buffer] = (spans[buffer][0], len(self.entries))
-        self.offsets, size = memory.arena(spans, [*outputs, *self.replaced])
-        self.arena = np.empty(size + memory.ALIGN, np.uint8)
-        self.base = address(self.arena) + -address(self.arena) % memory.ALIGN
+        self.offsets, self.size = memory.arena(spans, [*outputs, *self.replaced])
+        self.block = None if self.size >= memory.LARGE else memory.Block(self.size)  # None: it borrows one
+        self.base = 0 if self.block is None else self.block.base
         self.outside_arrays = {buffer: tensor._data for buffer, tensor in plan.outside}
         self.outputs = outputs
-
-    def place_of(self, buffer: Buffer) -> int | None:
-        """The address of a buffer that never moves; None for those bound at every call."""
-        return self.base + self.offsets[buffer] if buffer in self.offsets else None
 
     def write_records(self) -> None:
         self.segments: list[Any] = []  # (first record, number of records), or an entry that the host runs
@@ -116,8 +113,10 @@ class Program:
         chosen: list[Kernel] = []
         self.error = np.zeros(1, np.int64)
         self.calls_at: list[tuple[int, int]] = []
+        self.inside: list[int] = []  # where the words are that point into the program's block
         touched = Touched(self.range)
         inner: list[list[int]] = []  # the calls of chains
+        placed: dict[int, tuple[list, int]] = {}  # arguments, which threads may share, and where they are
         begin = 0
 
         def note(kernel: Kernel) -> int:
@@ -125,10 +124,12 @@ class Program:
             return len(chosen) - 1
 
         def put(arguments: list[Any]) -> int:
-            start = len(words)
-            for word in arguments:
-                words.append(self.word(word, len(words), patches))
-            return start
+            if id(arguments) not in placed:
+                placed[id(arguments)] = (arguments, len(words))
+                for word in arguments:
+                    known = type(word) is int
+                    words.append(word if known else self.word(word, len(words), patches))
+            return placed[id(arguments)][1]
 
         def close() -> None:
             nonlocal begin
@@ -273,11 +274,12 @@ class Program:
             self.calls_at.append((position, load))
             return 0
         shift = load.offset * load.dtype.itemsize + sum(more)
-        place = self.place_of(load.buffer)
+        place = self.offsets.get(load.buffer)
         if place is None:
             patches.setdefault(load.buffer, []).append((position, shift))
             return 0
-        return place + shift
+        self.inside.append(position)
+        return self.base + place + shift
 
     def range(self, buffer: Buffer) -> tuple[Any, int, int]:
         """The memory of a buffer: what it is a part of, and from where to where."""
@@ -295,6 +297,8 @@ class Program:
         self, inputs: Sequence[np.ndarray], places: Sequence[np.ndarray | None] | None = None
     ) -> list[np.ndarray]:
         """Runs the program; outside tensors are changed in place. Outputs go to `places`, where such are given."""
+        if self.block is None:
+            return self.run_in_borrowed_memory(inputs, places)
         for tensor, array in self.bound:
             if tensor._data is not array:
                 self.bind()
@@ -323,9 +327,22 @@ class Program:
         else:
             self.run_segments(inputs, outputs)
             self.let_go()
-        for tensor, buffer in self.copied:
-            np.copyto(tensor._data, self.array(buffer))
+        for tensor, buffer, array in self.copies:
+            np.copyto(tensor._data, self.array(buffer) if array is None else array)
         return outputs
+
+    def run_in_borrowed_memory(
+        self, inputs: Sequence[np.ndarray], places: Sequence[np.ndarray | None] | None
+    ) -> list[np.ndarray]:
+        self.block = block = memory.borrow(self.size)
+        try:
+            if block.base != self.base:
+                self.words[self.inside] += block.base - self.base
+                self.base = block.base
+            return Program.run(self, inputs, places)
+        finally:
+            self.block = None
+            memory.give_back(block)
 
     def refuse(self) -> None:
         """Nothing but the program's own memory has been written so far."""
@@ -348,6 +365,8 @@ class Program:
         for buffer, array in self.plan.constants:
             self.patch(buffer, array)
         self.bind()
+        stays = self.block is not None  # and so does all that lies in it
+        self.copies = [(t, b, self.array(b) if stays and b in self.offsets else None) for t, b in self.copied]
         self.only_native = None
         if all(isinstance(segment, tuple) for segment in self.segments):
             self.only_native = [
@@ -358,7 +377,7 @@ class Program:
     def forget_making(self, graph: Graph) -> None:
         """Gives up what was needed to make it: many small objects, which Python would look through for ever."""
         graph.calls = []
-        self.entries, self.plan.statements, self.products = [], [], {}
+        self.entries, self.plan.statements, self.products, self.chains = [], [], {}, {}
 
     def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
         """Inputs from a number on are these arrays at every run."""
@@ -410,9 +429,10 @@ class Program:
         """A buffer as an array."""
         if buffer in self.arrays:
             return self.arrays[buffer]
-        start = self.base - address(self.arena) + self.offsets[buffer]
+        assert self.block is not None
+        start = self.base - address(self.block.memory) + self.offsets[buffer]
         size = buffer.size * buffer.dtype.itemsize
-        return self.arena[start : start + size].view(buffer.dtype).reshape(buffer.shape)
+        return self.block.memory[start : start + size].view(buffer.dtype).reshape(buffer.shape)
 
     def view(self, load: Load) -> np.ndarray:
         """What a load reads, as an array."""

@@ -243,10 +243,10 @@ def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]
     """The arena, who shares it, and what is written in place."""
     size = {buffer: buffer.size * buffer.dtype.itemsize for buffer in program.offsets if buffer.size}
     apart = sum(size.values())
-    saved = f"; side by side they would take {amount(apart)}" if apart > program.arena.nbytes else ""
+    saved = f"; side by side they would take {amount(apart)}" if apart > program.size else ""
     outputs = sum(buffer.size * buffer.dtype.itemsize for buffer in program.outputs)
     lines = [
-        f"one block of {amount(program.arena.nbytes)} for {len(size)} buffers{saved}",
+        f"one block of {amount(program.size)} for {len(size)} buffers{saved}",
         f"{len(program.outputs)} outputs of {amount(outputs)} lie outside of it",
     ]
     inside = sum(

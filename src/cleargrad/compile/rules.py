@@ -67,7 +67,7 @@ class Template:
         self.sources = {buffer: self.position(tensor) for buffer, tensor in program.plan.outside}
         self.sources |= {buffer: self.position(tensor) for buffer, tensor in program.replaced.items()}
         self.options = {buffer: number for number, buffer in enumerate(program.plan.inputs)}
-        self.work = program.arena.nbytes // LINE * LINE
+        self.work = -(-program.size // LINE) * LINE
         self.words: list[tuple[str, int, int]] = []  # what stands in a word: a kind, a number, a shift
         self.launches: list[Launch] = []
         for entry in program.entries:

@@ -170,6 +170,7 @@ class Builder:
         self.uses = Counter(x.index for call in graph.calls for x in call.operands if isinstance(x, Value))
         self.asked = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
         self.homes = homes(graph, self.asked)
+        self.ways: dict[Any, tuple[np.dtype, np.dtype] | None] = {}  # of elementwise ops, by op and dtypes
         self.rooms: dict[int, Load] = {}  # of what is joined from parts, by the index of a value
 
     @cached_property
@@ -236,8 +237,8 @@ class Builder:
 
     def read(self, call: Call) -> None:
         lower = call.op.lower
-        values = [x for x in (*call.operands, *call.results) if isinstance(x, Value)]
-        if not all(kind_of(x.spec.dtype.numpy) in KINDS for x in values):
+        kinds = {x.spec.dtype for x in (*call.operands, *call.results) if type(x) is Value}
+        if not all(kind_of(kind.numpy) in KINDS for kind in kinds):
             self.host(call)
         elif isinstance(lower, Expr):
             self.elementwise(call)
@@ -251,39 +252,35 @@ class Builder:
             self.host(call)
 
     def elementwise(self, call: Call) -> None:
-        (result,) = call.results
-        if self.added_product(call):
+        if call.op.name == "add" and self.added_product(call):
             return
-        compute = final = result.spec.dtype
-        types = vars(call.op.spec).get("types")
-        if (
-            types is not None
-        ):  # the ops that choose by a mask have no such rule: they compute in their result's dtype
-            compute, final = types(tuple(dummy(x) if isinstance(x, Value) else x for x in call.operands))
-        working = F32 if compute.numpy in NARROW else compute.numpy
-        if not readable(call.op.lower, kind_of(working)):
+        kinds = [(x.spec.dtype, not x.spec.shape) if type(x) is Value else type(x) for x in call.operands]
+        key = (call.op.name, call.op.lower, call.results[0].spec.dtype, *kinds)
+        if key not in self.ways:
+            self.ways[key] = way_of(call)
+        way = self.ways[key]
+        if way is None:
             self.host(call)
-            return
-        self.define(result, call.op.lower, call.operands, working, final.numpy)
+        else:
+            self.define(call.results[0], call.op.lower, call.operands, *way)
 
     def define(
         self, result: Value, tree: Expr, operands: tuple, working: np.dtype, dtype: np.dtype, shape=None
     ) -> None:
         """A value is a scalar expression of others, perhaps computed in a shape with more or fewer ones."""
-        shape = result.spec.shape if shape is None else shape
-        forms = tuple(
-            self.broadcast(x, shape) if isinstance(x, Value) else Number(x, working) for x in operands
-        )
-        formula = self.formulas.map(tree, forms, working, dtype, shape)
-        shared = self.uses[result.index] > 1 and formula.weight > CHEAP
-        self.forms[result.index] = self.formulas.reshape(formula, result.spec.shape)
-        if shared or formula.weight > LARGE or result.index in self.asked or result.index in self.arrays:
+        index, shape = result.index, result.spec.shape if shape is None else shape
+        number = self.formulas.number
+        forms = [self.broadcast(x, shape) if type(x) is Value else number(x, working) for x in operands]
+        formula = self.formulas.map(tree, tuple(forms), working, dtype, shape)
+        shared = self.uses[index] > 1 and formula.weight > CHEAP
+        self.forms[index] = self.formulas.reshape(formula, result.spec.shape)
+        if shared or formula.weight > LARGE or index in self.asked or index in self.arrays:
             self.store(result)
 
     def broadcast(self, value: Value, shape: tuple[int, ...]) -> Lazy:
         """An operand's formula in the shape of a result. What would be computed over and over is stored first."""
         form = self.forms[value.index]
-        if isinstance(form, Number):
+        if type(form) is Number or form.shape == shape:
             return form
         if value.spec.shape != shape and form.weight > CHEAP:
             form = self.store(value)
@@ -437,7 +434,7 @@ class Builder:
 
     def added_product(self, call: Call) -> bool:
         """x + a·b where nobody else needs either: the product is added to x where x lies."""
-        if call.op.name != "add" or not all(isinstance(x, Value) for x in call.operands):
+        if not all(isinstance(x, Value) for x in call.operands):
             return False
         forms = [self.forms[x.index] for x in call.operands]
         single = all(self.uses[x.index] == 1 and x.index not in self.asked for x in call.operands)
@@ -589,6 +586,16 @@ class Builder:
         if isinstance(form, Number):
             return self.formulas.map(IDENTITY, (form,), working_of(form.dtype), form.dtype, shape)
         return form
+
+
+def way_of(call: Call) -> tuple[np.dtype, np.dtype] | None:
+    """The dtype in which an elementwise op is computed, and that of its result; None where the host has to."""
+    compute = final = call.results[0].spec.dtype
+    types = vars(call.op.spec).get("types")  # ops that choose by a mask have none: their result's dtype it is
+    if types is not None:
+        compute, final = types(tuple(dummy(x) if isinstance(x, Value) else x for x in call.operands))
+    working = F32 if compute.numpy in NARROW else compute.numpy
+    return (working, final.numpy) if readable(call.op.lower, kind_of(working)) else None
 
 
 def regular(strides: tuple, shape: tuple) -> bool:

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, compress, tee
 from sys import setprofile
 from typing import Any
 
@@ -75,7 +76,8 @@ class Tracer(Recorder):
         self.place = ""
         self.tensors = {id(tensor): tensor for tensor in all_tensors()}  # those that were there before
         self.existing = {id(tensor._data): tensor._data for tensor in self.tensors.values()}
-        self.references: dict[int, weakref.ref] = {}
+        self.references: dict[int, Reference] = {}
+        self.forget = forgetting(weakref.ref(self))
         self.weak_owners: dict[int, weakref.ref] = {}
         self.grads: dict[int, Look] = {}
         self.began = tick()
@@ -119,6 +121,8 @@ class Tracer(Recorder):
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """Records and runs one op."""
+        if self.hook is None:
+            return self.record(op, operands, attrs)
         return self.unwatched(self.record, op, operands, attrs)
 
     def unwatched(self, action: Callable, *arguments: Any) -> Any:
@@ -220,7 +224,8 @@ class Tracer(Recorder):
         whole = key if tensor._ver is None else id(self.owner(tensor)._data)
         self.known[key] = (value, self.writes.get(whole, 0))
         if key not in self.references:
-            self.references[key] = weakref.ref(data, Forget(self, key))
+            self.references[key] = reference = Reference(data, self.forget)
+            reference.key = key
 
     def owner(self, tensor: Tensor) -> Tensor:
         cell = cell_of(tensor)
@@ -374,20 +379,25 @@ class Tracer(Recorder):
             self.running = self.runs = True
 
 
-class Forget:
-    """Called when an array is gone: its name goes with it."""
+class Reference(weakref.ref):
+    """A reference to an array, which knows by what name the array went."""
 
-    __slots__ = ("key", "tracer")
+    __slots__ = ("key",)
+    key: int
 
-    def __init__(self, tracer: Tracer, key: int) -> None:
-        self.tracer = weakref.ref(tracer)
-        self.key = key
 
-    def __call__(self, _: Any) -> None:
-        tracer = self.tracer()
-        if tracer is not None:
-            for table in (tracer.known, tracer.writes, tracer.references):
-                table.pop(self.key, None)
+def forgetting(tracer: weakref.ref[Tracer]) -> Callable[[Reference], None]:
+    """What is called when an array is gone: its name goes with it."""
+
+    def forget(reference: Reference) -> None:
+        found = tracer()
+        if found is not None:
+            key = reference.key
+            found.known.pop(key, None)
+            found.writes.pop(key, None)
+            found.references.pop(key, None)
+
+    return forget
 
 
 def all_tensors() -> list[Tensor]:
@@ -397,7 +407,12 @@ def all_tensors() -> list[Tensor]:
     while found:
         found = [kind for parent in found for kind in parent.__subclasses__() if kind not in kinds]
         kinds.update(found)
-    return [thing for thing in gc.get_objects() if type(thing) in kinds and not is_lazy(thing)]
+    # One call of C code from the list of objects to the tensors among them, so that no other thread runs meanwhile:
+    # a tuple that it was just making could not be finished while the list holds on to it.
+    everything = chain.from_iterable(map(gc.get_objects, (None,)))
+    things, again = tee(everything)
+    tensors = list(compress(things, map(kinds.__contains__, map(type, again))))
+    return [tensor for tensor in tensors if not is_lazy(tensor)]
 
 
 # Numbers ---------------------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ def count(shape: Iterable[int]) -> int:
 
 def broadcast(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape of operands, or PyTorch's error when there is none."""
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return tuple(shapes[0])
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
     for shape in shapes:

@@ -11,7 +11,8 @@ from typing import Any
 
 
 class Watch:
-    """`observer.leaf_filled(leaf)` is called when a backward pass has added to the gradient of a leaf.
+    """A backward pass that has added to the gradient of a leaf appends it to `observer.filled`; one that is being
+    recorded calls `observer.leaf_filled(leaf)` instead.
 
     Of compiled functions it hears `recording_begins()` and `recording_ends(entry)` around a call that is recorded,
     and `program_begins(entry)` and `program_ends(entry)` around the run of a program.

@@ -17,9 +17,7 @@ from cleargrad.doctor.gradient_observer import guarded
 from cleargrad.doctor.library_observer import LibraryObserver
 from cleargrad.doctor.measuring import Measurement, is_due
 from cleargrad.doctor.registry import Parameter
-from cleargrad.doctor.repeating import REPEATED, Line
-
-SILENT_RUNS = 63  # programs that are only counted before one is told in full again
+from cleargrad.doctor.repeating import REPEATED, SHOWN, Line
 
 
 class Script:
@@ -127,7 +125,7 @@ class CompiledSteps(LibraryObserver):
     def program_ends(self, entry: Any) -> None:
         script = entry.script
         same = script is self.last and self.told_at == self.count
-        if same and self.trusting and self.silent < SILENT_RUNS and self.may_be_silent:
+        if same and self.trusting and self.may_be_silent and not self.is_time_to_look(self.silent):
             self.silent += 1
             self.attentive = True
         elif script is not None and script.lines:
@@ -147,11 +145,15 @@ class CompiledSteps(LibraryObserver):
         return [self.registry.parameters[number] for number in script.parameters]
 
     def make_up_programs(self) -> None:
-        """Tells the last of the runs that were only counted; those before it are counted."""
+        """Tells the last few of the runs that were only counted; those before them are counted."""
         silent, self.silent, script = self.silent, 0, self.last
+        told = min(SHOWN, silent)
         self.attentive = self.recording or self.learning
-        self.count_only(script.lines, silent - 1)
-        self.repeat(script.lines, {})
+        self.count_only(script.lines, silent - told)
+        trusting = self.trusting
+        for _ in range(told):
+            self.repeat(script.lines, {})
+        self.trusting = trusting  # what is told late is no occasion to look
         self.told_at = self.count
 
     def repeat_step(self, old: events.Step) -> events.Step:

@@ -38,6 +38,7 @@ class Backward(Event):
     parameters: Ids = ()  # what it has added to so far; the ledger fills this in
     loss: float | None = None  # its value, where it is a number that need not be waited for
     not_finite: str | None = None  # the first op whose value was not finite, where the loss is not
+    infinite_slope: str | None = None  # the op whose slope is infinite, where that was looked at
     plain_mean: bool = False  # the loss is an average over a batch that nothing divides any further
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cleargrad.doctor.places import Place
+from cleargrad.errors import known_as
 
 SEVERITIES = ("error", "warning", "info")
 
@@ -56,7 +57,7 @@ class Finding:
         return self.severity != "info"
 
     def __str__(self) -> str:
-        where = "" if self.file is None else f"{self.file}:{self.line}: "
+        where = "" if self.file is None else f"{known_as(self.file)}:{self.line}: "
         return f"{where}{self.severity}: {self.message} [{self.rule}]"
 
     def in_full(self) -> str:
@@ -66,8 +67,20 @@ class Finding:
         return Page(80, False).finding(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows."""
+        """What IPython shows in a terminal."""
         printer.text(self.in_full())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from cleargrad import notebook
+        from cleargrad.doctor.reports.as_text import where
+        from cleargrad.doctor.reports.excerpts import excerpt
+
+        lines = [(line.number, line.text, line.is_marked) for line in excerpt(self.file, self.line)]
+        seen = [f"seen {self.count} times, last in step {self.last_step}"] if self.count > 1 else []
+        return notebook.finding(
+            self.severity, self.rule, self.message, where(self), lines, [*self.evidence, *seen], self.fix
+        )
 
 
 class GradientError(RuntimeError):
@@ -105,6 +118,9 @@ class Findings:
 
     def __repr__(self) -> str:
         return "\n\n".join(finding.in_full() for finding in self) or "no findings"
+
+    def _repr_html_(self) -> str:
+        return "".join(finding._repr_html_() for finding in self) or "<i>no findings</i>"
 
     @property
     def problems(self) -> list[Finding]:

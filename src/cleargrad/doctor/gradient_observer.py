@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from cleargrad.doctor import events
 from cleargrad.doctor.findings import GradientError
 from cleargrad.doctor.measuring import Measurement, is_due, plain_norms
 from cleargrad.doctor.noticing import Noticing
-from cleargrad.doctor.origins import first_not_finite
+from cleargrad.doctor.origins import first_not_finite, infinite_slope
 from cleargrad.doctor.places import Place, user_place
 from cleargrad.doctor.registry import Optimizer, Parameter
 
@@ -24,6 +24,7 @@ FORWARD_PASSES = 8  # backward passes before which forward calls are noted, at f
 AFTER_A_CHANGE = 2  # and after a change of mode
 MARKED_PASSES = 32  # backward passes whose graphs are marked, to see whether they live on
 MARKED_THEN_EVERY = 8
+SLOPES_LOOKED_AT, SLOPES_THEN_EVERY = 32, 32  # backward passes before which slopes are looked at
 
 
 def guarded(method: Callable) -> Callable:
@@ -37,7 +38,7 @@ def guarded(method: Callable) -> Callable:
     def careful(self: GradientObserver, *args: Any) -> None:
         try:
             expected = self.expected
-            if expected is not None and expected.name == name and self.is_repeated(expected, args):
+            if expected is not None and expected.name is name and self.is_repeated(expected, args):
                 return
             if self.closed:
                 return
@@ -118,7 +119,8 @@ class GradientObserver(Noticing):
     # Backward ----------------------------------------------------------------------------------------------
 
     @guarded
-    def backward_begin(self, roots: Iterable[Any], retain_graph: bool, create_graph: bool) -> None:
+    def backward_begin(self, roots: Any, retain_graph: bool, create_graph: bool) -> None:
+        """Before a pass from a tensor, or from a tuple of them."""
         self.depth += 1
         if self.depth > 1:  # checkpointing runs passes inside a pass; together they are one
             return
@@ -133,7 +135,7 @@ class GradientObserver(Noticing):
             self.notice_zeros(place)
         if self.forwards_left:
             self.flush_forward()
-        root = next(iter(roots), None)
+        root = next(iter(roots), None) if isinstance(roots, tuple) else roots
         if self.show_graph is not None:
             self.show_graph(root)
         node = None if root is None else root.grad_fn
@@ -142,6 +144,7 @@ class GradientObserver(Noticing):
             *self.now(), place, bool(retain_graph), bool(create_graph), scaler,
             None if node is None else type(node).__name__, self.count_graphs(root),
             loss=loss, not_finite=None if loss is None or math.isfinite(loss) else first_not_finite(root),
+            infinite_slope=None if loss is None or not self.looks_at_slopes() else infinite_slope(root),
             plain_mean=not self.trusting and is_plain_mean(node, scaler),
         )  # fmt: skip
         self.hear(self.backward)
@@ -157,6 +160,10 @@ class GradientObserver(Noticing):
         self.backward = None
         if backward is not None and self.wants(events.BackwardEnd):
             self.hear(events.BackwardEnd(*self.now(), backward.place, backward, failed))
+
+    def looks_at_slopes(self) -> bool:
+        """Before the first passes, and now and then: afterwards the graph is gone."""
+        return self.statistics and (self.begun <= SLOPES_LOOKED_AT or self.begun % SLOPES_THEN_EVERY == 0)
 
     def begin_unseen(self) -> events.Backward:
         """A pass that a library began by other means than `backward`."""
@@ -231,13 +238,6 @@ class GradientObserver(Noticing):
         drops = not self.ledger.filled.isdisjoint(numbers)
         weights = self.weights_of(self.stepped_with(records)) if drops else None
         self.hear(events.Zero(*self.now(), user_place(3), numbers, by, owner, to_none, weights))
-
-    def stepped_with(self, records: list[Parameter]) -> list[Parameter]:
-        """All parameters of the optimizer that holds the first of some parameters."""
-        for record in records:
-            for number in record.optimizers:
-                return self.registry.optimizers[number].parameters
-        return records
 
     @guarded
     def clip_begin(self, tensors: list[Any]) -> None:

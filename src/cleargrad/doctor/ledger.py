@@ -22,6 +22,7 @@ from cleargrad.doctor.events import (
 )
 from cleargrad.doctor.places import Place
 from cleargrad.doctor.registry import Registry
+from cleargrad.notebook import Rows
 
 REMEMBERED = 4096  # events
 LONGEST_BUCKET = 64  # contributions of one bucket that are told apart; older ones are merged
@@ -222,9 +223,12 @@ class Ledger:
             if parameter in concerned(event):
                 yield event
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> Rows:
         """One row per parameter: its name, what is in its bucket, and how often it was filled and used."""
-        return [self.row(record.number) for record in self.registry.parameters]
+        return Rows(self.row(record.number) for record in self.registry.parameters)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
     def row(self, number: int) -> dict[str, Any]:
         record, bucket = self.registry.parameters[number], self.bucket(number)

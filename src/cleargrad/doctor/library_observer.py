@@ -18,6 +18,7 @@ from cleargrad.doctor.observer import Observer
 from cleargrad.doctor.patches import Patches
 from cleargrad.doctor.places import caller_place
 
+MOST_HANDS = 4096  # lines that set gradients and are remembered until gradients are compared
 NODES_BEHIND = 12  # nodes behind a loss that are looked through for a scaler's product
 
 
@@ -30,6 +31,7 @@ class LibraryObserver(Observer):
         super().__init__(*args, **options)
         self.patches = Patches()
         self.forward_patches = Patches()  # those that are there for a while only
+        self.hand_patches = Patches()  # these as well
         self.inside: set[str] = set()  # calls under way whose inner calls are part of them
 
     def is_compiling(self) -> bool:
@@ -52,11 +54,14 @@ class LibraryObserver(Observer):
         self.watch_schedulers(self.part("optim.lr_scheduler"))
         self.watch_loaders(self.part("utils.data.dataloader"))
         self.watch_forward(True)
+        self.hands_watched = True
+        self.watch_hands(True)
         for thing in objects:
             self.see(thing)
 
     def detach(self) -> None:
         self.forward_patches.restore()
+        self.hand_patches.restore()
         self.patches.restore()
 
     def onlooks(self, patches: Patches, register: Callable, hook: Callable) -> None:
@@ -91,10 +96,11 @@ class LibraryObserver(Observer):
         ) -> Any:
             if compiling():
                 return backward(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
-            roots = (tensors,) if isinstance(tensors, tensor) else tuple(tensors)
-            begin(roots, bool(retain_graph), create_graph)
+            if not isinstance(tensors, tensor):
+                tensors = tuple(tensors)  # a generator would be empty after the first look
+            begin(tensors, bool(retain_graph), create_graph)
             try:
-                result = backward(roots, grad_tensors, retain_graph, create_graph, *args, **kwargs)
+                result = backward(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
             except BaseException:
                 end(True)
                 raise
@@ -291,6 +297,37 @@ class LibraryObserver(Observer):
             self.forward_patches.method(self.tensor, name, functools.partial(self.watched_cut, how))
         self.forward_patches.method(self.tensor, "data", self.watched_data)
         self.forward_patches.function(library.tensor, self.watched_tensor(library.tensor))
+
+    def watch_hands(self, on: bool) -> None:
+        if not on:
+            self.hand_patches.restore()
+            return
+        self.hand_patches.method(self.part("nn").Parameter, "grad", self.watched_slot)
+        self.hand_patches.method(self.tensor, "zero_", self.watched_zero)
+
+    def watched_slot(self, original: Any) -> property:
+        """`parameter.grad`, whose setting is noted with its line where that is the user's."""
+        hands = self.hands
+
+        def change(tensor: Any, grad: Any) -> None:
+            original.__set__(tensor, grad)
+            place = caller_place(2)
+            if place is not None and len(hands) < MOST_HANDS:
+                hands[id(tensor)] = place
+
+        return property(original.__get__, change, original.__delete__)
+
+    def watched_zero(self, original: Callable) -> Callable:
+        hands = self.hands
+
+        @functools.wraps(original)
+        def zero(tensor: Any) -> Any:
+            place = caller_place(2)
+            if place is not None and len(hands) < MOST_HANDS:
+                hands[id(tensor)] = self.last_hand = place
+            return original(tensor)
+
+        return zero
 
     def watched_cut(self, how: str, original: Callable) -> Callable:
         @functools.wraps(original)

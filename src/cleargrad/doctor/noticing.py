@@ -46,6 +46,10 @@ class Noticing:
         ] = {}  # gradients as they were before a pass added to what was used
         self.probes: dict[int, list[float]] = {}  # parameters as they were when they were last probed
         self.tuples: dict[tuple, tuple] = {}  # each tuple of numbers once
+        # Lines of the program that set or zeroed a gradient, by the tensor's id, since gradients were last compared.
+        self.hands: dict[int, Place] = {}
+        self.last_hand: Place | None = None  # the last of them that zeroed one
+        self.hands_watched = False
 
     def now(self) -> tuple[int, int]:
         """The number and the step of the next event."""
@@ -140,6 +144,7 @@ class Noticing:
         if self.trusting:
             return
         cleared, assigned, edited = [], [], []
+        lines: dict[int, Place] = {}  # of those that were cleared or assigned, where a line is known
         for record in records:
             tensor = record.ref()
             if tensor is None:
@@ -149,25 +154,53 @@ class Noticing:
                 if record.grad_id:
                     record.grad_id = 0
                     cleared.append(record.number)
+                    self.note_line(lines, record.number, id(tensor))
                 continue
             version = grad._version
             if version == record.grad_version and id(grad) == record.grad_id:
                 continue
             if id(grad) != record.grad_id:
                 assigned.append(record.number)
+                self.note_line(lines, record.number, id(tensor))
             elif is_zero(grad):
                 cleared.append(record.number)
+                self.note_line(lines, record.number, id(grad))
             else:
                 edited.append(record.number)
             record.grad_id, record.grad_version = id(grad), version
+        self.hands.clear()
         if cleared or assigned or edited:
             self.calm = 0
-        if cleared:
-            self.hear(events.Zero(*self.now(), None, self.same(cleared), "hand", None, True))
-        if assigned:
-            self.hear(events.GradWrite(*self.now(), None, self.same(assigned), "assigned"))
+        for place, numbers in by_line(cleared, lines):
+            self.cleared_by_hand(numbers, place, True)
+        for place, numbers in by_line(assigned, lines):
+            self.hear(events.GradWrite(*self.now(), place, self.same(numbers), "assigned"))
         if edited:
             self.hear(events.GradWrite(*self.now(), None, self.same(edited), "edited"))
+
+    def note_line(self, lines: dict[int, Place], number: int, changed: int) -> None:
+        place = self.hands.get(changed)
+        if place is not None:
+            lines[number] = place
+
+    def cleared_by_hand(self, numbers: list[int], place: Place | None, to_none: bool) -> None:
+        """Tells that the program has cleared gradients without a call of zero_grad."""
+        weights = None
+        if place is not None and not self.ledger.filled.isdisjoint(numbers):
+            weights = self.weights_of(
+                self.stepped_with([self.registry.parameters[number] for number in numbers])
+            )
+        self.hear(events.Zero(*self.now(), place, self.same(numbers), "hand", None, to_none, weights))
+
+    def stepped_with(self, records: list[Parameter]) -> list[Parameter]:
+        """All parameters of the optimizer that holds the first of some parameters."""
+        for record in records:
+            for number in record.optimizers:
+                return self.registry.optimizers[number].parameters
+        return records
+
+    def watch_hands(self, on: bool) -> None:
+        """Begins or ends to note the lines that set or zero gradients."""
 
     def remember(self, records: Iterable[Parameter]) -> None:
         """Notes gradients as they are now, after a change that is accounted for."""
@@ -186,6 +219,9 @@ class Noticing:
         if self.trusting and not trusting:
             self.remember(self.registry.parameters)
         self.trusting = trusting
+        if self.hands_watched != (self.calm <= CALM_STEPS):
+            self.hands_watched = not self.hands_watched
+            self.watch_hands(self.hands_watched)
 
     def lose_trust(self) -> None:
         """Something is not as it was: looks at all gradients again, from here on."""
@@ -216,7 +252,7 @@ class Noticing:
                 cleared.append(number)
         if cleared:
             self.calm = 0
-            self.hear(events.Zero(*self.now(), None, self.same(cleared), "hand", None, False))
+            self.cleared_by_hand(cleared, self.last_hand, False)
         else:
             self.looks[place] = looks + 1
         self.take_samples()
@@ -269,6 +305,14 @@ class Noticing:
         tensors = [tensor for record in records if (tensor := record.ref()) is not None]
         some = [probe_of(tensor) for tensor in (*tensors[:3], *tensors[-3:]) if not tensor.is_meta]
         return sum(tensor._version for tensor in tensors), some
+
+
+def by_line(numbers: list[int], lines: dict[int, Place]) -> list[tuple[Place | None, list[int]]]:
+    """Parameters grouped by the line that changed them; nearly always it is one line."""
+    groups: dict[Place | None, list[int]] = {}
+    for number in numbers:
+        groups.setdefault(lines.get(number), []).append(number)
+    return list(groups.items())
 
 
 def nobody() -> None:

@@ -1,6 +1,7 @@
-"""Where a loss stopped being finite: the op of its graph that comes first and left its domain.
+"""Where a loss or a gradient stops being finite: the op that leaves its domain, or whose slope is infinite.
 
-Looks at what the nodes of the graph have saved, once, when a loss turns out not to be finite. Read next: ledger.py.
+Looks at what the nodes of the graph have saved: all of them once a loss turns out not to be finite, and before the
+first backward passes those few ops that have a finite value where they have no slope. Read next: ledger.py.
 """
 
 from __future__ import annotations
@@ -25,6 +26,40 @@ DOMAINS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
+# The same for slopes: the value may be finite there, or hidden by a mask, but the gradient is not.
+SLOPES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "Sqrt": ("result", lambda x: x == 0),
+    "Rsqrt": ("result", lambda x: ~x.isfinite()),
+    "Reciprocal": ("result", lambda x: ~x.isfinite()),
+    "Log1p": ("self", lambda x: x == -1),
+    "Log": ("self", lambda x: x == 0),
+    "Div": ("other", lambda x: x == 0),
+    "Acos": ("self", lambda x: x.abs() >= 1),
+    "Asin": ("self", lambda x: x.abs() >= 1),
+    "Atanh": ("self", lambda x: x.abs() >= 1),
+    "Pow": ("self", lambda x: x == 0),
+}
+MOST_LOOKED_AT = 4096  # nodes of a graph whose slopes are looked at
+
+
+def infinite_slope(root: Any) -> str | None:
+    """The op nearest to a loss whose slope is infinite, with its line where the engine knows it."""
+    for node in nodes_behind(root.grad_fn, MOST_LOOKED_AT):
+        name = type(node).__name__.split("Backward")[0]
+        domain = SLOPES.get(name.rstrip("0123456789"))
+        if domain is None or (name.startswith("Pow") and not is_root(node)):
+            continue
+        if is_wrong(node, *domain):
+            return described(name, node, "")
+    return None
+
+
+def is_root(node: Any) -> bool:
+    """Whether a power has an exponent below 1, so that its slope at 0 is infinite."""
+    exponent = getattr(node, "_saved_exponent", None)
+    return isinstance(exponent, (int, float)) and exponent < 1 and exponent != 0
+
+
 def first_not_finite(root: Any) -> str | None:
     """`log`, with its line where the engine knows it; None when no saved value tells."""
     for node in reversed(nodes_behind(root.grad_fn)):
@@ -40,13 +75,13 @@ def first_not_finite(root: Any) -> str | None:
     return None
 
 
-def nodes_behind(node: Any) -> list[Any]:
+def nodes_behind(node: Any, most: int = MOST_NODES) -> list[Any]:
     """The nodes of a graph, from the loss on; those that feed a node come after it."""
     found: list[Any] = []
     seen: set[Any] = set()
     waiting = [node]
     for each in waiting:
-        if each is None or each in seen or len(found) > MOST_NODES:
+        if each is None or each in seen or len(found) > most:
             continue
         seen.add(each)
         found.append(each)

@@ -13,6 +13,8 @@ from functools import cache
 from types import CodeType
 from typing import NamedTuple
 
+from cleargrad.errors import known_as
+
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -24,7 +26,7 @@ class Place(NamedTuple):
     function: str
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}"
+        return f"{os.path.basename(known_as(self.file))}:{self.line}"
 
 
 def library_folders() -> tuple[str, ...]:

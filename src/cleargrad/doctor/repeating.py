@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from time import perf_counter
 from typing import Any
 
 from cleargrad.doctor import events
@@ -21,13 +22,15 @@ REPEATED = frozenset((
     events.StepBegin, events.Step, events.Skip, events.Scale, events.Unscale, events.ScalerStep,
     events.ScalerUpdate, events.SchedulerStep,
 ))  # fmt: skip
-MOST_COUNTED = 63  # rounds that are only counted before one is looked at in full
+LEAST_COUNTED, MOST_COUNTED = 63, 255  # rounds that are only counted before one is looked at in full:
+SECONDS = 0.1  # the former where they take at least this long, else more of them
+SHOWN = 4  # rounds that are told when something differs, or at the end: reports show as many
 MOST_CALLS = 256  # in a round
 DISAPPOINTMENTS = 8  # rounds that were not repeated even once, before learning is given up
 
 # What must be the same in a call for it to be the one that was learned: by method, from its arguments.
 KEYS: dict[str, Callable[[tuple], tuple]] = {
-    "backward_begin": lambda args: args[1:],
+    "backward_begin": lambda args: (type(args[0]), args[1], args[2]),
     "backward_end": lambda args: args,
     "zeroed_by_optimizer": lambda args: (id(args[0]), args[1]),
     "zeroed_by_module": lambda args: (id(args[0]), args[1]),
@@ -42,12 +45,14 @@ KEYS: dict[str, Callable[[tuple], tuple]] = {
 class Move:
     """A call of a round: which, and what it told."""
 
-    __slots__ = ("filled", "has_loss", "key", "key_of", "lines", "name")
+    __slots__ = ("filled", "following", "has_loss", "key", "key_of", "lines", "name", "position")
 
     def __init__(self, name: str, key: tuple, filled: list[int], heard: list[events.Event]) -> None:
         self.name = name
         self.key = key
         self.key_of = KEYS[name]
+        self.position = 0  # in its round
+        self.following: Move | None = None  # the next of its round
         self.filled = filled  # ids of the parameters that a backward pass had added to when it ended
         self.lines = [Line(event) for event in heard if type(event) in REPEATED]
         self.has_loss = any(type(event) is events.Backward and event.loss is not None for event in heard)
@@ -75,8 +80,8 @@ class Repeating(GradientObserver):
         self.round: list[Move] | None = None  # the one that is being learned; None when it cannot be
         self.moves: list[Move] = []  # of the round that was learned last
         self.lead = 0  # the optimizer whose step ends a round
-        self.cursor = 0  # the number of the move that is expected
         self.counted = 0  # rounds that were only counted
+        self.looked_at = 0.0  # when a round was last looked at in full after many that were counted
         self.disappointments = 0
 
     def perform(self, method: Callable, args: tuple) -> None:
@@ -96,7 +101,7 @@ class Repeating(GradientObserver):
 
     def attend(self, method: Callable, args: tuple) -> None:
         if self.expected is not None:
-            self.make_up()
+            self.make_up(SHOWN)
         if self.learning:
             self.learn(method, method.__name__, args)
         else:
@@ -106,48 +111,66 @@ class Repeating(GradientObserver):
         if expected.key_of(args) != expected.key:
             return False
         filled = self.filled
-        if expected.filled or filled:  # the end of a pass that adds to the same parameters
+        if filled:  # the end of a pass: it has to have added to the same parameters
             ids = list(map(id, filled))
             if ids != expected.filled and set(ids) != set(expected.filled):
                 return False
             filled.clear()
+        elif expected.filled:
+            return False
         elif expected.has_loss:
-            loss = args[0][0].item()
+            roots = args[0]
+            loss = (roots[0] if type(roots) is tuple else roots).item()
             if loss - loss != 0:  # neither infinite nor NaN
                 return False
-        cursor = self.cursor = self.cursor + 1
-        if cursor == len(self.moves):
+        following = self.expected = expected.following
+        if following is None:
             self.round_repeated()
-        else:
-            self.expected = self.moves[cursor]
         return True
 
     def round_repeated(self) -> None:
-        self.expect_round()
+        self.expected = self.moves[0]
         self.counted += 1
         self.disappointments = 0
-        if self.counted == MOST_COUNTED:
+        if self.is_time_to_look(self.counted):
             self.make_up()
             self.trusting = False  # the next round is looked at
             self.remember(self.registry.parameters)
 
+    def is_time_to_look(self, counted: int) -> bool:
+        """After so many rounds that were only counted: quick loops are looked at less often."""
+        if counted & LEAST_COUNTED != LEAST_COUNTED:
+            return False
+        now = perf_counter()
+        due = counted >= MOST_COUNTED or now - self.looked_at > SECONDS
+        if due:
+            self.looked_at = now
+        return due
+
     def expect_round(self) -> None:
-        self.cursor, self.expected = 0, self.moves[0]
+        """The round that was learned is expected from its first call on."""
+        for position, move in enumerate(self.moves):
+            move.position = position
+            move.following = self.moves[position + 1] if position + 1 < len(self.moves) else None
+        self.expected = self.moves[0]
 
     def catch_up(self) -> None:
         """Tells what was left out, for somebody who asks."""
         if self.expected is not None:
-            self.make_up()
+            self.make_up(SHOWN)
 
-    def make_up(self) -> None:
-        """Tells the last of the rounds that were only counted, and what has begun of the next."""
-        counted, cursor = self.counted, self.cursor
-        self.cursor, self.counted, self.expected = 0, 0, None
+    def make_up(self, told: int = 1) -> None:
+        """Tells the last of the rounds that were only counted, one or a few, and what has begun of the next."""
+        counted, cursor = self.counted, 0 if self.expected is None else self.expected.position
+        self.counted, self.expected = 0, None
         if counted:
-            self.count_only([line for move in self.moves for line in move.lines], counted - 1)
-            passes: dict[int, events.Backward] = {}
-            for move in self.moves:
-                self.repeat(move.lines, passes)
+            told = min(told, counted)
+            lines = [line for move in self.moves for line in move.lines]
+            self.count_only(lines, counted - told)
+            trusting = self.trusting
+            for _ in range(told):
+                self.repeat(lines, {})
+            self.trusting = trusting  # what is told late is no occasion to look
         elif cursor > 0:
             self.disappointments += 1
         self.repeat_beginning(self.moves[:cursor])

@@ -26,12 +26,10 @@ def listed(items: Iterable[Any], limit: int = 6) -> str:
 
 def passes_by_line(events: Iterable[Event]) -> str:
     """`train.py:41 in steps 1 and 2`: events grouped by the line that they stand on."""
-    steps: dict[str, list[int]] = {}
+    steps: dict[str, dict[int, None]] = {}  # by line, the steps in order, each once
     for event in sorted(events, key=lambda event: event.number):
         line = "an unknown line" if event.place is None else str(event.place)
-        known = steps.setdefault(line, [])
-        if event.step not in known:
-            known.append(event.step)
+        steps.setdefault(line, {})[event.step] = None
     return "; ".join(
         f"{line} in step{'s' if len(found) > 1 else ''} {listed(found)}" for line, found in steps.items()
     )

@@ -517,6 +517,29 @@ class Module(Hooked, Stateful):
             return f"{self._get_name()}()"
         return f"{self._get_name()}(\n  " + "\n  ".join(extra + children) + "\n)"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: one row per module, with the number of its own parameters."""
+        from cleargrad import notebook
+
+        rows, size = [], 0
+        seen: set[int] = set()
+        for path, module in self.named_modules():
+            # A parameter that two modules share is counted where it is met first.
+            own = [
+                p
+                for p in module._parameters.values()
+                if p is not None and not is_lazy(p) and id(p) not in seen
+            ]
+            seen.update(map(id, own))
+            size += sum(p.nbytes for p in own)
+            depth = path.count(".") + 1 if path else 0
+            text = f"{module._get_name()}({module.extra_repr()})"
+            counts = [
+                sum(p.numel() for p in own if p.requires_grad or not wanted) for wanted in (False, True)
+            ]
+            rows.append((depth, path.rpartition(".")[2], text, *counts))
+        return notebook.module(rows, size)
+
 
 def indented(text: str, spaces: int) -> str:
     """A text whose lines behind the first stand further right."""

@@ -481,7 +481,7 @@ def native_group_norm(
     check_tensor("native_group_norm", input)
     out = normalize_groups("native_group_norm", input, group, weight, bias, eps)[0]
     # PyTorch differentiates these statistics, other than those of layer and batch norm.
-    values = wide(input).reshape(N, group, -1)
+    values = wide(input).reshape(N, group, C // group * HxW)
     mean = values.mean(-1)
     variance = ((values - mean.unsqueeze(-1)) ** 2).mean(-1)
     kind = input.dtype if weight is None else weight.dtype

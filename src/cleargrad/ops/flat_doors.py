@@ -16,7 +16,7 @@ import numpy as np
 
 from cleargrad.autograd.node import edge_of
 from cleargrad.codegen import numpy_reading
-from cleargrad.codegen.native import quickened
+from cleargrad.codegen.native import large_for, quickened
 from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.tensor import INFERENCE, Tensor, new, tick
 from cleargrad.errors import PACKAGE, user_frame
@@ -55,7 +55,9 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
     plan = op.plan((True,)) if wants_grad else None
     keeps_input = bool(plan and plan.keeps_operands)
     keeps_output = bool(plan and plan.keeps_output)
-    kernel32, kernel64 = (quickened(numpy_reading.specialise(kernel, kind), op.lower) for kind in (F32, F64))
+    kernel32, kernel64 = (numpy_reading.specialise(kernel, kind) for kind in (F32, F64))
+    large32, large64 = (quickened(each, op.lower) for each in (kernel32, kernel64))
+    large = large_for(op.lower)  # known here, so that small arrays are spared one more call
 
     def door(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         how = gate.how or mode.how
@@ -66,9 +68,9 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
         kind = data.dtype
         try:
             if kind is F32:
-                value = kernel32(data)
+                value = kernel32(data) if large is None or data.size < large else large32(data)
             elif kind is F64:
-                value = kernel64(data)
+                value = kernel64(data) if large is None or data.size < large else large64(data)
             else:
                 return call(op, (input,), {})
         except MemoryError:

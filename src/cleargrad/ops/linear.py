@@ -57,7 +57,7 @@ def run_linear(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarra
     if kind in NARROW:
         bias, x, weight = (array.astype(F32) for array in (bias, x, weight))
     rows = x if x.ndim == 2 else x.reshape(count(x.shape[:-1]), x.shape[-1])
-    value = rows.dot(weight.T)
+    value = multiply_two(rows, weight.T)
     if x.ndim != 2:
         value = value.reshape(*x.shape[:-1], weight.shape[0])
     value += bias

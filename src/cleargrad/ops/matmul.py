@@ -97,8 +97,8 @@ def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """np.matmul; many matrices by one are a single product of a tall matrix."""
     if x.ndim == 2 == y.ndim:
         return multiply_two(x, y)
-    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous:
-        rows = x.reshape(count(x.shape[:-1]), x.shape[-1])
+    if x.ndim > 2 and y.ndim == 2 and (x.flags.c_contiguous or x.size * y.shape[-1] >= SHARED):
+        rows = x.reshape(count(x.shape[:-1]), x.shape[-1])  # perhaps a copy: little beside the product
         return multiply_two(rows, y).reshape(*x.shape[:-1], y.shape[-1])
     if x.ndim > 2 < y.ndim and x.shape[-1] == y.shape[-2] and x.size * y.shape[-1] >= SHARED:
         value = product_of_arrays(x, y)

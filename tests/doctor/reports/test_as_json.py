@@ -60,9 +60,7 @@ def test_a_long_run_is_bounded(tmp_path: Path) -> None:
     session = watch_script(tmp_path, healthy(700))
     report = as_json.contents(session)
     steps = sorted({moment["step"] for moment in report["timeline"]["moments"]})
-    assert (
-        steps[:8] == [*range(1, 9)] and steps[-1] == 700 and len(steps) <= 12
-    )  # rounds alike are only counted
+    assert steps == [*range(1, 9), *range(697, 701)]
     assert sum(moment["after_gap"] for moment in report["timeline"]["moments"]) == 1
     assert all(len(row["steps"]) <= 240 for row in report["sizes"])
     assert report["sizes"][0]["steps"][0] == 1
@@ -73,7 +71,7 @@ def test_steps_around_a_late_finding_are_kept(tmp_path: Path) -> None:
     report = as_json.contents(watch_script(tmp_path, late))
     assert [finding["step"] for finding in report["findings"]] == [901]
     steps = {moment["step"] for moment in report["timeline"]["moments"]}
-    assert {900, 901, 902} <= steps and 500 not in steps
+    assert {899, 900, 901, 902} <= steps and 500 not in steps
     (bucket,) = report["timeline"]["buckets"]
     assert [cell["reused"] for cell in bucket["moments"] if cell["reused"]] == [1]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cleargrad.doctor.findings import SEVERITIES
+from cleargrad.doctor.rules import load
 from tests.doctor.reports.runs import BUG, healthy
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -45,6 +47,14 @@ def test_all_reports_of_one_run(tmp_path: Path) -> None:
 def test_a_misspelt_rule_is_told(tmp_path: Path) -> None:
     done = doctor(tmp_path, BUG, "--ignore", "gradient-reuse")
     assert done.returncode == 2 and "there is no rule 'gradient-reuse'" in done.stderr
+
+
+def test_rules_are_listed_in_one_line_each(tmp_path: Path) -> None:
+    done = command(tmp_path, "raise SystemExit('never run')", "doctor", "--rules")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and done.stderr == ""
+    assert {line.split()[0] for line in lines} == {rule.name for rule in load().values()}
+    assert all(line.split()[1] in SEVERITIES and len(line.split()) > 4 for line in lines)
 
 
 def test_baseline(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class Groups:
         """Sums for (sample, channel) pairs, added up within groups."""
         if self.groups is None:
             return sums.sum(axis=0)
-        return sums.reshape(len(sums), self.groups, -1).sum(axis=2)
+        return sums.reshape(len(sums), self.groups, self.size).sum(axis=2)
 
     def spread(self, values: Array) -> Array:
         """Values of groups, repeated for (sample, channel) pairs; the first dimension may stay 1."""

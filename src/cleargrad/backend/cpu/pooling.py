@@ -228,7 +228,7 @@ def _candidates(input_size, bounds) -> np.ndarray:
     nd = len(bounds)
     total = 0
     for axis, (step, (start, end)) in enumerate(zip(_plane_strides(input_size), bounds)):
-        longest = int((end - start).max(initial=0))
+        longest = int((end - start).max(initial=1))
         positions = np.minimum(start[..., None] + np.arange(longest), end[..., None] - 1)
         spread = [1] * (2 * nd)
         spread[axis], spread[nd + axis] = positions.shape[-2:]

@@ -140,7 +140,10 @@ def lstm(
     code = LSTM_STEP.code(x) if projection is None and x.flags.c_contiguous else None
     if code is not None:
         parts = quarters(gates, hidden)
-        step = code((*parts, c, cells, h, out), (*parts, *quarters(x, hidden), c))
+        matrices = ((*parts, c, cells, h, out), (*parts, *quarters(x, hidden), c))
+        if code.through_time(*matrices, (h, weight.T, gates), order, True):
+            return out, h, c, gates, cells
+        step = code.bound(*matrices)
         for rows, batch in order:
             multiply(h[:batch], weight.T, gates[rows])
             step(rows.start, batch)
@@ -208,13 +211,15 @@ def lstm_gradient_native(
     assert slopes is not None and code is not None
     g_x, through = np.empty(gates.shape, gates.dtype), np.empty(cells.shape, cells.dtype)
     parts, gate_parts = quarters(g_x, hidden), quarters(gates, hidden)
-    slopes((*parts, through), (*gate_parts, before(cells, c, order), cells))(0, len(cells))
+    slopes.bound((*parts, through), (*gate_parts, before(cells, c, order), cells))(0, len(cells))
     g = np.zeros(out.shape, out.dtype) if g is None else np.ascontiguousarray(g)
     g_h, g_c = start_gradient(g_h, h), start_gradient(g_c, c)
-    back = code((*parts, g_c), (g_h, g, g_c, through, gate_parts[1], *parts))
-    for rows, batch in reversed(order):
-        back(rows.start, batch)
-        multiply(g_x[rows], weight, g_h[:batch])
+    matrices = ((*parts, g_c), (g_h, g, g_c, through, gate_parts[1], *parts))
+    if not code.through_time(*matrices, (g_x, weight, g_h), order[::-1], False):
+        back = code.bound(*matrices)
+        for rows, batch in reversed(order):
+            back(rows.start, batch)
+            multiply(g_x[rows], weight, g_h[:batch])
     return g_x, g_h, g_c, multiply(g_x.T, before(out, h, order))
 
 

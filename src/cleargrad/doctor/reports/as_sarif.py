@@ -15,7 +15,7 @@ from urllib.parse import quote
 from cleargrad.doctor.baseline import fingerprint
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.reports.as_json import plain
-from cleargrad.doctor.rules import RULES, load
+from cleargrad.doctor.rules import descriptions
 
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 ROOT = "SRCROOT"
@@ -46,22 +46,18 @@ def own_version() -> str:
 
 
 def rule_rows() -> list[dict[str, Any]]:
-    """What each rule looks for. Several functions may stand under one rule; the first one speaks for it."""
-    load()
-    rows: dict[str, dict[str, Any]] = {}
-    for rule in RULES.values():
-        if rule.name not in rows:
-            text = " ".join((rule.check.__doc__ or rule.name.replace("-", " ")).split())
-            rows[rule.name] = {
-                "id": rule.name,
-                "shortDescription": {"text": text},
-                "help": {
-                    "text": f"{text} See docs/rules/{rule.name}.md.",
-                    "markdown": f"{text}\n\nSee [docs/rules/{rule.name}.md](docs/rules/{rule.name}.md).",
-                },
-                "defaultConfiguration": {"level": LEVELS[rule.severity]},
-            }
-    return list(rows.values())
+    return [
+        {
+            "id": rule.name,
+            "shortDescription": {"text": text},
+            "help": {
+                "text": f"{text} See docs/rules/{rule.name}.md.",
+                "markdown": f"{text}\n\nSee [docs/rules/{rule.name}.md](docs/rules/{rule.name}.md).",
+            },
+            "defaultConfiguration": {"level": LEVELS[rule.severity]},
+        }
+        for rule, text in descriptions()
+    ]
 
 
 def result(finding: Finding, positions: dict[str, int]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import linecache
 import os
 from typing import Any, NamedTuple
 
+from cleargrad.errors import known_as
+
 AROUND = 2
 
 
@@ -34,6 +36,9 @@ def excerpt(file: str | None, line: int | None, around: int = AROUND) -> list[So
 
 def shown_path(file: str) -> str:
     """A path as a reader types it: relative to the working folder where that is shorter."""
+    cell = known_as(file)
+    if cell != file:
+        return cell
     relative = os.path.relpath(file)
     return file if relative.startswith("..") or len(relative) >= len(file) else relative
 

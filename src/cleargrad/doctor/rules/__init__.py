@@ -86,6 +86,14 @@ def load() -> dict[str, Rule]:
     return RULES
 
 
+def descriptions() -> list[tuple[Rule, str]]:
+    """Each rule with what it looks for. Several functions may stand under one rule; the first one speaks for it."""
+    first: dict[str, Rule] = {}
+    for rule in load().values():
+        first.setdefault(rule.name, rule)
+    return [(rule, " ".join((rule.check.__doc__ or "").split())) for rule in first.values()]
+
+
 class Case:
     """What a rule works with in one run: the ledger, the numbers of things, and a memory of its own."""
 

@@ -64,8 +64,18 @@ def why_stale(record: Parameter, case: Case) -> tuple[Place | None, str] | None:
         if is_trained_outside(copy) and record.received == received:
             return copied.place, "deep-copied, and the copy is the one in use"
     if record.modules and not is_held(record, case):
+        copied_at = line_of_copy(record, case)
+        if copied_at is not None:
+            return copied_at, "dropped for a copy made"
         return None, "dropped: no model that is alive has it"
     return None
+
+
+def line_of_copy(record: Parameter, case: Case) -> Place | None:
+    """Where the copy was made that is trained in place of a parameter, if there is one."""
+    copies = case.memory.get("copies", {}).get(record.number, ())
+    trained = (copied for copied, _ in copies if is_trained_outside(case.registry.parameters[copied.copy]))
+    return next((copied.place for copied in trained), None)
 
 
 def is_trained_outside(record: Parameter) -> bool:

@@ -92,6 +92,27 @@ def scaler_step_on_plain_gradients(event: Step, case: Case) -> Iterator[Finding]
         )
 
 
+@rule("scaler-misused", "error", on=Step, needs=Scale, every_time=True)
+def scaled_and_plain_gradients(event: Step, case: Case) -> Iterator[Finding]:
+    """Of several losses only some were scaled: dividing by the scale makes the others' gradients tiny."""
+    use = case.ledger.use
+    if use is None or event.scaler is None or use.by_hand:
+        return
+    for number, found in use.fresh.items():
+        bare = [backward for backward in found if backward.scaler is None and backward.root is not None]
+        if bare and any(backward.scaler is not None for backward in found):
+            yield case.finding(
+                event,
+                f"step {event.step} used scaled gradients together with plain ones ({passes_by_line(bare)}), which "
+                "scaler.step() divided by the scale as well",
+                fix=f"call scaler.scale(loss).backward() at {bare[0].place} too",
+                evidence=[f"both are in the gradient of {case.registry.name(number)}"],
+                place=bare[0].place,
+                parameters=use.fresh,
+            )
+            return
+
+
 @rule("scaler-misused", "error", on=(ScalerStep, ScalerUpdate), needs=Scale, every_time=True)
 def update_missing(event: ScalerStep | ScalerUpdate, case: Case) -> Iterator[Finding]:
     """A second scaler.step() of one optimizer without scaler.update() in between."""

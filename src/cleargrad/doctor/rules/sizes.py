@@ -63,6 +63,7 @@ def non_finite_gradient(event: Statistics, case: Case) -> Iterator[Finding]:
     case.memory[event.optimizer] = event
     passes = passes_of(event, case)
     origin = next((backward.not_finite for backward in passes if backward.not_finite), None)
+    slope = next((backward.infinite_slope for backward in passes if backward.infinite_slope), None)
     kinds = sorted({kind_of_value(case.registry.parameters[number].ref()) for number in wrong})
     where = f"backward at {passes_by_line(passes)}" if passes else "the program itself"
     yield case.finding(
@@ -72,19 +73,24 @@ def non_finite_gradient(event: Statistics, case: Case) -> Iterator[Finding]:
         fix=(
             f"keep {origin} within its domain (clamp its input or add a small number)"
             if origin
+            else f"keep the input of {slope} away from there (clamp it or add a small number first); a mask after the "
+            "op, as by torch.where, does not help"
+            if slope
             else "find the op with torch.autograd.set_detect_anomaly(True): often sqrt, norm or a division at 0; "
             "skip the step when the gradients are not finite"
         ),
         evidence=[
             f"the first op that is not finite: {origin}"
             if origin
+            else f"the loss itself was finite, but {slope} has an infinite slope at some of its inputs"
+            if slope
             else "the loss itself was finite: the backward pass of some op made it so"
             if passes
             else "no backward pass made it",
             f"{counted(len(wrong), 'parameter')} of {len(event.parameters)} affected",
         ],
         parameters=wrong,
-        facts={"first_op": origin},
+        facts={"first_op": origin or slope},
     )
 
 

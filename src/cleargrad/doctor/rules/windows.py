@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from cleargrad.doctor.events import Backward, End, EpochBegin, EpochEnd, Step, Zero
 from cleargrad.doctor.findings import Finding
@@ -118,3 +119,77 @@ def lost(case: Case, event: Zero | End, tail: Tail, how: str, parameters: set[in
         place=event.place or tail.step.place,
         parameters=parameters,
     )
+
+
+class Windows:
+    """The windows of one optimizer: the kind and number of their passes, and what was cleared in between."""
+
+    def __init__(self, kind: Kind, passes: int) -> None:
+        self.kind = kind
+        self.passes = passes
+        self.steps = 0  # since the last time that part of one was cleared
+        self.cleared: list[tuple[Any, int, int]] = []  # by which line, how many passes, after how many steps
+
+    def clear(self, event: Zero, passes: int) -> bool:
+        """Notes that part of a window was cleared; whether the same has happened before."""
+        self.cleared.append((event.place, passes, self.steps))
+        del self.cleared[:-2]
+        self.steps = 0
+        return len(self.cleared) == 2 and self.cleared[0] == self.cleared[1]
+
+
+@rule("window-dropped", "info", on=(Step, Zero, EpochBegin), every_time=True)
+def part_of_a_window_cleared(event: Step | Zero | EpochBegin, case: Case) -> Iterator[Finding]:
+    """After equally many full windows the same line clears the beginning of one, again and again.
+
+    Without a DataLoader nobody says that an epoch ends there; it might be meant so, hence no more than a remark.
+    """
+    memory = case.memory
+    if isinstance(event, EpochBegin):
+        memory["loader"] = True
+    elif memory.get("loader"):
+        return
+    elif isinstance(event, Step):
+        use = case.ledger.use
+        if use is not None and not event.closure:
+            count_window(memory.setdefault("windows", {}), event, use)
+    elif case.ledger.dropping:
+        for number, windows in memory.get("windows", {}).items():
+            yield from cleared_in(windows, number, event, case)
+
+
+def count_window(known: dict[int, Windows], event: Step, use: Use) -> None:
+    passes = {backward.number: backward for found in use.fresh.values() for backward in found}
+    kinds = {kind_of(backward) for backward in passes.values()}
+    if len(kinds) != 1 or len(passes) < 2 or use.reused or use.by_hand:
+        known.pop(event.optimizer, None)
+        return
+    kind = kinds.pop()
+    windows = known.get(event.optimizer)
+    if windows is None or windows.kind != kind or windows.passes != len(passes):
+        windows = known[event.optimizer] = Windows(kind, len(passes))
+    windows.steps += 1
+
+
+def cleared_in(windows: Windows, number: int, event: Zero, case: Case) -> Iterator[Finding]:
+    """The passes of an optimizer's unfinished window that an event has cleared."""
+    optimizer = case.registry.optimizers[number]
+    passes = {
+        backward.number: backward
+        for record in optimizer.parameters
+        for backward, zero in case.ledger.bucket(record.number).dropped
+        if zero is event
+    }
+    if not passes or event.place is None or any(kind_of(each) != windows.kind for each in passes.values()):
+        return
+    if len(passes) < windows.passes and windows.clear(event, len(passes)):
+        yield case.finding(
+            event,
+            f"{event.place} threw away {counted(len(passes), 'backward call')} "
+            f"({passes_by_line(passes.values())}), less than the {windows.passes} that a step uses, and so it did before",
+            fix="if they are the last batches of an epoch: step once more after them, or leave them out",
+            evidence=[
+                f"each time after {counted(windows.cleared[-1][2], 'step')} of {windows.passes} backward calls"
+            ],
+            parameters=[record.number for record in optimizer.parameters],
+        )

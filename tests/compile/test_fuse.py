@@ -1,0 +1,61 @@
+"""Which statements share a nest, where they write into one buffer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cleargrad as cg
+from cleargrad.compile.fuse import Nest, apart
+from cleargrad.compile.lazy import Buffer, Load
+from cleargrad.compile.program import Program
+from cleargrad.ops.record import Recorder, replay
+
+BUFFER = Buffer(0, (400,), np.dtype(np.float32), "inside", (1,))
+
+
+def part(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Load:
+    return Load(BUFFER, shape, strides, offset, ())
+
+
+def elements(load: Load) -> set[int]:
+    memory = np.arange(BUFFER.size)[load.offset :]
+    steps = [step * memory.itemsize for step in load.strides]
+    return set(np.lib.stride_tricks.as_strided(memory, load.shape, steps).ravel().tolist())
+
+
+PAIRS = {
+    "one behind the other": (part((5,), (1,), 0), part((5,), (1,), 5), True),
+    "the same": (part((5,), (1,), 0), part((5,), (1,), 0), False),
+    "columns side by side": (part((4, 3), (12, 1), 0), part((4, 3), (12, 1), 3), True),
+    "columns that overlap": (part((4, 3), (12, 1), 0), part((4, 3), (12, 1), 2), False),
+    "columns that go on in the next row": (part((4, 3), (12, 1), 8), part((4, 6), (12, 1), 16), False),
+    "the end of a row and the begin of the next": (part((4, 3), (12, 1), 8), part((4, 3), (12, 1), 12), True),
+    "columns of another width": (part((4, 3), (12, 1), 0), part((4, 9), (12, 1), 3), True),
+    "columns of columns": (part((4, 2, 3), (24, 6, 1), 0), part((4, 2, 3), (24, 6, 1), 12), True),
+    "turned around": (part((3, 4), (1, 12), 0), part((3, 4), (1, 12), 3), True),
+    "backwards": (part((4, 3), (-12, 1), 36), part((4, 3), (-12, 1), 39), True),
+    "rows of other lengths": (part((4, 3), (12, 1), 0), part((4, 3), (10, 1), 3), False),
+    "single elements": (part((), (), 0), part((), (), 1), True),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_apart(pair: str) -> None:
+    one, other, expected = PAIRS[pair]
+    assert apart(one, other) == apart(other, one) == expected
+    if expected:
+        assert not elements(one) & elements(other)
+
+
+def test_columns_of_one_matrix_are_written_by_one_nest() -> None:
+    """As the gradients of an LSTM's gates are."""
+    cg.manual_seed(0)
+    a, b = cg.randn(4, 6), cg.randn(4, 6)
+    with Recorder() as recorder:
+        x, y = recorder.input(a), recorder.input(b)
+        graph = recorder.finish([cg.cat([x * y, x * (1 - y), x - y], 1)])
+    program = Program(graph)
+    assert [type(entry) for entry in program.entries] == [Nest]
+    (found,) = program.run([a._data, b._data])
+    np.testing.assert_allclose(found, replay(graph, [a._data, b._data])[0], rtol=1e-6)

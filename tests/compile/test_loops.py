@@ -1,0 +1,64 @@
+"""Nests whose vectors are two in one: long formulas, for every length and layout, give what short vectors give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cleargrad as cg
+from cleargrad.codegen.jit import lanes
+from cleargrad.compile.fuse import Nest
+from cleargrad.compile.loops import BROAD, CHUNK, breadth
+from cleargrad.compile.program import Program
+from cleargrad.ops.record import Recorder, replay
+
+
+def program_of(function, *arrays: np.ndarray) -> tuple[Nest, np.ndarray, np.ndarray]:
+    """The one nest of a function, its result, and NumPy's."""
+    tensors = [cg.tensor(array) for array in arrays]
+    with Recorder() as recorder:
+        graph = recorder.finish([function(*map(recorder.input, tensors))])
+    program = Program(graph)
+    (nest,) = program.entries
+    inputs = [tensor._data for tensor in tensors]
+    return nest, program.run(inputs)[0], replay(graph, inputs)[0]
+
+
+def numbers(*shape: int, kind: str = "float32") -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(kind)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 15, 16, 17, 31, 33, 64, 2047, 2048, 2049, 5000])
+def test_flat_lengths(length: int) -> None:
+    nest, found, expected = program_of(lambda x: x.tanh() * x.exp(), numbers(length))
+    assert breadth(nest) == (BROAD if length >= CHUNK or length % (4 * lanes()) == 0 else 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [1, 4, 8, 12, 16, 31, 32, 64, 96])
+def test_rows(columns: int) -> None:
+    nest, found, expected = program_of(
+        lambda x, y: cg.nn.functional.gelu(x + y), numbers(5, columns), numbers(columns)
+    )
+    assert breadth(nest) == (BROAD if columns % (4 * lanes()) == 0 else 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mask_and_several_results() -> None:
+    x = numbers(6, 64)
+    nest, found, expected = program_of(lambda x: cg.where(x > 0, x.exp(), x.sigmoid() * 2), x)
+    assert breadth(nest) == BROAD
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", ["short", "double", "reduced", "looked up"])
+def test_what_stays_as_it_was(case: str) -> None:
+    table, places = numbers(9, 64), np.arange(6)
+    nest, found, expected = {
+        "short": lambda: program_of(lambda x: x * 2 + 1, numbers(6, 64)),
+        "double": lambda: program_of(lambda x: x.exp().tanh(), numbers(6, 64, kind="float64")),
+        "reduced": lambda: program_of(lambda x: x.exp().tanh().sum(1), numbers(6, 64)),
+        "looked up": lambda: program_of(lambda x, i: x[i].exp().tanh(), table, places),
+    }[case]()
+    assert breadth(nest) == 1
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

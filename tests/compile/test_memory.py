@@ -1,0 +1,92 @@
+"""Where the buffers of programs lie: apart when they live at the same time, and in memory that programs share."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import numpy as np
+import pytest
+
+import cleargrad as torch
+from cleargrad.compile import memory
+from cleargrad.compile.lazy import Buffer
+
+SIZE = 700  # a square of such rows is more than programs keep to themselves
+
+
+def buffer(number: int, size: int) -> Buffer:
+    return Buffer(number, (size,), np.dtype(np.uint8), "inside", (1,))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_buffers_that_live_at_the_same_time_lie_apart(seed: int) -> None:
+    dice = random.Random(seed)
+    spans = {}
+    for number in range(dice.randrange(1, 60)):
+        first = dice.randrange(30)
+        spans[buffer(number, dice.choice((0, 1, 64, 65, 500, 4096)))] = (first, first + dice.randrange(8))
+    offsets, total = memory.arena(spans, [])
+    assert offsets.keys() == spans.keys()
+    for one, (begin, end) in spans.items():
+        assert offsets[one] % memory.ALIGN == 0 and offsets[one] + one.size <= total
+        for other, (first, last) in spans.items():
+            if one is not other and begin <= last and first <= end:
+                low, high = sorted((one, other), key=offsets.__getitem__)
+                assert offsets[low] + max(low.size, 1) <= offsets[high]
+
+
+def test_the_lowest_gap_is_taken() -> None:
+    spans = {buffer(0, 128): (0, 9), buffer(1, 128): (0, 3), buffer(2, 128): (0, 9), buffer(3, 64): (5, 9)}
+    offsets, total = memory.arena(spans, [])
+    assert list(offsets.values()) == [0, 128, 256, 128] and total == 384
+
+
+@pytest.fixture
+def no_blocks(monkeypatch: pytest.MonkeyPatch) -> list[memory.Block]:
+    blocks: list[memory.Block] = []
+    monkeypatch.setattr(memory, "_free", blocks)
+    return blocks
+
+
+def summed(x: torch.Tensor) -> torch.Tensor:
+    y = x @ x
+    return ((y @ x).relu() + y).sum(0)
+
+
+def test_programs_run_in_one_block_that_grows(no_blocks: list[memory.Block]) -> None:
+    step = torch.compile(summed)
+    sizes = [SIZE, SIZE + 1, SIZE // 2 + 200, 2 * SIZE, SIZE]
+    squares = {size: torch.rand(size, size) / size for size in sizes}
+    for size in sizes * 3:
+        torch.testing.assert_close(step(squares[size]), summed(squares[size]))
+        assert len(no_blocks) <= 1
+    programs = [entry.program for entries in step.entries.values() for entry in entries]
+    assert len(programs) == 4 and all(program.block is None for program in programs)
+    assert no_blocks[0].size >= max(program.size for program in programs) >= memory.LARGE
+
+
+def test_programs_of_different_threads_do_not_share(no_blocks: list[memory.Block]) -> None:
+    first, second = memory.borrow(1000), memory.borrow(500)
+    assert first is not second and first.base % memory.ALIGN == 0
+    memory.give_back(first)
+    assert memory.borrow(900) is first
+    memory.give_back(first)
+    assert memory.borrow(5000) is not first and not no_blocks  # too small: it is given up
+
+    steps = [torch.compile(summed) for _ in range(3)]
+    square = torch.rand(SIZE, SIZE) / SIZE
+    expected = summed(square)
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(8):
+            if not torch.allclose(steps[number](square), expected, rtol=1e-4):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(steps))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and 1 <= len(no_blocks) <= len(steps)
