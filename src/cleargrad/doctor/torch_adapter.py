@@ -6,8 +6,12 @@ graph is still alive. Nothing here imports torch: the program has done so. Read 
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 import weakref
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType
 from typing import Any
 
 from cleargrad.doctor.library_observer import LibraryObserver, nodes_behind
@@ -24,6 +28,31 @@ def real_torch() -> Any:
     return None if file is None or file.startswith(PACKAGE) else torch
 
 
+def leave_to_python(compiler: Any) -> None:
+    """Keeps PyTorch's compiler from compiling the doctor, whose hooks run within functions that it does compile."""
+    skip = getattr(compiler, "skip_code", None)
+    if skip is None:
+        return
+    for name, module in list(sys.modules.items()):
+        if name.startswith("cleargrad.doctor"):
+            for code in codes_in(vars(module).values(), name):
+                skip(code)
+
+
+def codes_in(things: Iterable[Any], module: str) -> Iterator[CodeType]:
+    """The code of functions and methods that are written in a module, and of those within them."""
+    for thing in list(things):
+        thing = inspect.unwrap(getattr(thing, "__func__", getattr(thing, "fget", thing)))
+        if isinstance(thing, CodeType):
+            yield thing
+            yield from codes_in(thing.co_consts, module)
+        elif getattr(thing, "__module__", None) == module:
+            if isinstance(thing, type):
+                yield from codes_in(vars(thing).values(), module)
+            elif isinstance(thing, FunctionType):
+                yield from codes_in([thing.__code__], module)
+
+
 class Mark:
     """Lies in a graph and dies with it."""
 
@@ -38,6 +67,19 @@ class TorchObserver(LibraryObserver):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.is_compiling = real_torch().compiler.is_compiling  # type: ignore[method-assign]
+
+    def attach(self, objects: Iterable[Any]) -> None:
+        super().attach(objects)
+        compile = real_torch().compile
+
+        @functools.wraps(compile)
+        def watched_compile(*args: Any, **kwargs: Any) -> Any:
+            made = compile(*args, **kwargs)
+            leave_to_python(sys.modules.get("torch._dynamo.eval_frame"))
+            return made
+
+        self.patches.function(compile, watched_compile)
+        leave_to_python(sys.modules.get("torch._dynamo.eval_frame"))
 
     def hook(self, record: Parameter, tensor: Any) -> None:
         record.hooked = True
