@@ -44,8 +44,10 @@ def step(torch: Any, model: Any, rows: int, width: int, set_to_none: bool) -> fl
 def run_child(library: str, width: int, set_to_none: bool) -> None:
     torch, nn = importlib.import_module(library), importlib.import_module(f"{library}.nn")
     torch.set_num_threads(1)
-    for _ in range(2):
-        step(torch, network(nn, 8), 2, 8, set_to_none)  # loads the code of every op
+    for _ in range(
+        2
+    ):  # many rows, so that the code of large ops is loaded, or made, before memory is looked at
+        step(torch, network(nn, 64), 512, 64, set_to_none)
     before = resident()
     forget_peak()
     model = network(nn, width)

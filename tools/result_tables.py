@@ -143,6 +143,21 @@ def simple(name: str, title: str, unit: str) -> Callable[[], str]:
     return write
 
 
+def doctor_overhead() -> str:
+    found = read("doctor_overhead")
+    heads = [
+        "a step under the doctor's watch, µs of CPU",
+        "unwatched",
+        "events",
+        "ratio",
+        "with statistics",
+        "ratio",
+    ]
+    keys = ("unwatched, us", "events, us", "events ratio", "statistics, us", "statistics ratio")
+    rows = [[name, *(readable(row[key]) for key in keys)] for name, row in found["rows"].items()]
+    return f"{table(heads, rows)}\n\n{source(found, 'doctor_overhead')}"
+
+
 def optimizer_step() -> str:
     found = read("optimizer_step")
     parts = [
@@ -203,6 +218,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "dataloader": simple("dataloader", "loading", "items/s"),
     "checkpoint": simple("checkpoint", "a checkpoint", "GB/s"),
     "optimizer_step": optimizer_step,
+    "doctor_overhead": doctor_overhead,
     "memory": memory,
     "eager_kernels": eager_kernels,
     "convolution": convolution,

@@ -53,6 +53,19 @@ def test_ratios_are_to_the_best_pytorch() -> None:
     assert found["variants"]["jax compiled"]["ratio"] == 0.5
     ours = found["variants"]["cleargrad"]
     assert ours["ratio"] == 1 and ours["spread"] == [0.5, 2.0]
+    assert "over PyTorch's best" in chart_of({"mlp": found}).title
+
+
+def test_a_quicker_library_than_pytorch_is_told() -> None:
+    found = figures(
+        made("torch", [4.0]),
+        made("jax compiled", [2.0]),
+        made("tinygrad compiled", [0.5], loss=1.1),
+        made("cleargrad compiled", [3.0]),
+    )
+    row = results.summary({"mlp": found})["mlp"]
+    assert row["compiled"] == 0.75 and row[results.OTHERS] == 1.5  # tinygrad's losses are others
+    assert f"{results.OTHERS}: mlp 1.500" in summary_text({"mlp": row}, None)
 
 
 def test_a_rival_with_other_losses_is_none() -> None:
@@ -66,7 +79,8 @@ def test_a_rival_with_other_losses_is_none() -> None:
 
 def test_without_pytorch() -> None:
     assert figures(made("jax compiled", [2.0]), made("cleargrad", [1.0]))["best"] == "jax compiled"
-    assert figures(made("cleargrad", [2.0]), made("cleargrad compiled", [1.0]))["best"] == "cleargrad"
+    alone = figures(made("cleargrad", [2.0]), made("cleargrad compiled", [1.0]))
+    assert alone["best"] == "cleargrad" and results.reference({"mlp": alone}) == "its own eager steps"
 
 
 def test_a_failure_is_told() -> None:
@@ -135,3 +149,5 @@ def test_rows_without_bars() -> None:
     rows = results.summary(found)
     assert rows["vit"]["bar"] is None and rows["vit"]["compiled"] == 0.25
     assert "0.250" in summary_text(rows, None)
+    text = summary_text(dict.fromkeys(MORE, rows["vit"]), None)
+    assert max(map(len, text.splitlines())) <= 80 and "mobilenet" in text

@@ -6,6 +6,7 @@ import cProfile
 import gc
 import pstats
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import cleargrad as torch
 from cleargrad import nn
 from cleargrad.compile import capture
-from cleargrad.compile.tracer import Tracer
+from cleargrad.compile.tracer import Tracer, all_tensors
 
 SCALE = 2.0
 
@@ -135,8 +136,38 @@ def test_a_profiler_goes_on_behind_a_recorded_call():
     assert found["afterwards"] == 3
 
 
+def test_tensors_are_found_without_a_hold_on_what_other_threads_make():
+    class Special(torch.Tensor):
+        pass
+
+    kept = [torch.ones(1), nn.Parameter(torch.ones(2)), torch.ones(3).as_subclass(Special)]
+    failures = []
+    stop = threading.Event()
+
+    def make_tuples():
+        try:
+            while not stop.is_set():
+                tuple(number for number in range(60))
+        except SystemError as failure:
+            failures.append(failure)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    other = threading.Thread(target=make_tuples)
+    other.start()
+    try:
+        for _ in range(50):
+            found = {id(tensor) for tensor in all_tensors()}
+            assert all(id(tensor) in found for tensor in kept)
+    finally:
+        sys.setswitchinterval(before)
+        stop.set()
+        other.join()
+    assert not failures
+
+
 def test_a_recording_leaves_no_garbage():
-    """What a program is made of is gone when it is made: to look for it later takes as long as compiling."""
+    """What a program was made of is gone when it is made: Python would take long to find it."""
     model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 4))
     optimizer = torch.optim.AdamW(model.parameters())
 

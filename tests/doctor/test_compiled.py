@@ -310,7 +310,9 @@ def test_steps_that_pytorch_compiles_raise_no_alarm() -> None:
     from torch._dynamo.convert_frame import input_codes
 
     files = {code.co_filename for reference in input_codes.seen if (code := reference()) is not None}
-    assert "train.py" in files and not any("cleargrad" in file for file in files)  # the doctor is left to Python
+    assert "train.py" in files and not any(
+        "cleargrad" in file for file in files
+    )  # the doctor is left to Python
 
 
 @pytest.mark.parametrize("engine", ENGINES)

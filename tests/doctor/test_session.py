@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cleargrad import doctor
-from cleargrad.doctor.events import Accumulate, Step
+from cleargrad.doctor.events import Accumulate, Step, Zero
 from cleargrad.doctor.findings import GradientError
 from cleargrad.doctor.rules import RULES, Rule, load
 from cleargrad.doctor.session import Session
@@ -68,7 +68,9 @@ def patched_things(engine: str) -> list[Any]:
     for kind in (root.nn.Module, root.nn.Parameter, root.Tensor, root.optim.Optimizer, root.amp.GradScaler,
                  root.optim.lr_scheduler.LRScheduler, root.optim.lr_scheduler.ReduceLROnPlateau,
                  loader.DataLoader, loader._BaseDataLoaderIter):  # fmt: skip
-        found.append({name: value for name, value in vars(kind).items() if callable(value) or name == "data"})
+        found.append(
+            {name: value for name, value in vars(kind).items() if callable(value) or name in ("data", "grad")}
+        )
     return found
 
 
@@ -311,3 +313,51 @@ def test_compiled_steps_of_cleargrad_stay_without_a_word() -> None:
             step()
         """
     assert found(examine("cleargrad", program)) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("clear", ("p.grad = None", "p.grad.zero_()", "p.grad.data.zero_()"))
+def test_clearing_by_hand_has_a_line(clear: str, engine: str) -> None:
+    session = examine(
+        engine,
+        f"""
+        for _ in range(3):
+            loss_of(model).backward()
+            optimizer.step()
+            for p in model.parameters():
+                {clear}
+        """,
+    )
+    cleared = {event.place.line for event in session.ledger.events if type(event) is Zero and event.place}
+    assert cleared == {5} and not session.findings.problems
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_setting_gradients_is_only_watched_until_a_program_is_trusted(engine: str) -> None:
+    program = (
+        "for _ in range(80):\n  optimizer.zero_grad()\n  loss_of(model).backward()\n  optimizer.step()\n"
+    )
+    space = library(engine)
+    parameter = space["nn"].Parameter
+    session = Session(engine=engine).attach()
+    assert "grad" in vars(parameter)
+    exec(PRELUDE + program, space)
+    assert "grad" not in vars(parameter)
+    session.detach()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_infinite_slope_behind_a_mask_is_named(engine: str) -> None:
+    session = examine(
+        engine,
+        """
+        code = model(x)
+        squares = (code - code.T) ** 2
+        roots = torch.where(squares > 0, torch.sqrt(squares), torch.zeros_like(squares))
+        roots.mean().backward()
+        optimizer.step()
+        """,
+    )
+    (finding,) = session.findings.problems
+    assert finding.rule == "non-finite-gradient" and finding.facts["first_op"].startswith("sqrt")
+    assert engine == "torch" or finding.facts["first_op"].endswith(":3")

@@ -194,3 +194,17 @@ def test_low_rank_svd_of_a_matrix_of_low_rank() -> None:
         assert cg.allclose(U @ cg.diag(S) @ V.T, matrix)
     U, S, V = cg.pca_lowrank(A, 4)
     assert cg.allclose(U @ cg.diag(S) @ V.T, A - A.mean(0))
+
+
+def test_large_products_of_turned_stacks() -> None:
+    """Rows that do not lie one after the other, as those of a batch that was given first."""
+    numbers = np.random.default_rng(0)
+    x, w = numbers.standard_normal((24, 16, 32)), numbers.standard_normal((48, 32))
+    (ours, theirs), (our_w, their_w) = both(x), both(w)
+    out, expected = ours.transpose(0, 1) @ our_w.T, theirs.transpose(0, 1) @ their_w.T
+    assert_same(out, expected)
+    assert out.stride() == expected.stride()
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    assert_same(ours.grad, theirs.grad)
+    assert_same(our_w.grad, their_w.grad)

@@ -159,8 +159,7 @@ def norm(p: Parameters, name: str, x: Any) -> Any:
 def transformer(p: Parameters, x: Any) -> Any:
     batch, length = x.shape
     x = p["table.weight"][x] + p["places.weight"][:length]
-    for k in range(4):
-        block = f"blocks.{k}"
+    for block in [f"blocks.{number}" for number in range(4)]:
         parts = jnp.split(linear(p, f"{block}.attend", norm(p, f"{block}.norm", x)), 3, axis=-1)
         q, k, v = (part.reshape(batch, length, 4, 32) for part in parts)
         seen = jax.nn.dot_product_attention(q, k, v, is_causal=True)

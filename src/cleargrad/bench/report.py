@@ -5,15 +5,17 @@ Read next: cli/bench.py.
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any
 
 from cleargrad.bench.architectures import EVERY
-from cleargrad.bench.results import AGREE
+from cleargrad.bench.results import AGREE, OTHERS, reference
 from cleargrad.bench.variants import VARIANTS
 from cleargrad.charts import Bar, Bars
 
 COLOURS = {"torch": 3, "jax": 2, "tinygrad": 2, "cleargrad": 1, "numpy": 4}
 WIDTH = 79
+SUMMARY = ("ready for another batch size, s", OTHERS, "peak / least of PyTorch's", "time / bandwidth floor")
 METHOD = (
     "Every variant runs in a process of its own; the processes take turns, so that all see the same noise. A "
     "ratio is the median time of a step over that of the best variant of the library that is compared with; the "
@@ -43,22 +45,23 @@ def workload_text(workload: str, found: dict[str, Any]) -> str:
 
 
 def summary_text(rows: dict[str, Any], mean: float | None, with_bars: bool = False) -> str:
-    """The table that counts: cleargrad's time over the best rival's, if asked with the goals set beforehand."""
+    """The table that counts: cleargrad's time over PyTorch's best, if asked with the goals set beforehand."""
+    width = max(8, *(len(workload) + 2 for workload in rows))
     goals = f"{'bar':>7}{'goal':>7}{'':9}" if with_bars else ""
-    lines = [f"{'':8}{'compiled':>9}{goals}{'eager':>8}{'cold, s':>9}{'warm, s':>9}  over"]
+    lines = [f"{'':{width}}{'compiled':>9}{goals}{'eager':>8}{'cold, s':>9}{'warm, s':>9}  over"]
     for workload, row in rows.items():
         goals = f"{row['bar']:7.2f}{row['goal']:7.2f}  {verdict(row):7}" if with_bars else ""
         lines.append(
-            f"{workload:8}{number(row['compiled'], 9)}{goals}{number(row['eager'], 8)}"
+            f"{workload:{width}}{number(row['compiled'], 9)}{goals}{number(row['eager'], 8)}"
             f"{number(row['first calls cold, s'], 9)}{number(row['first calls warm, s'], 9)}  {row['best'] or '-'}"
         )
-    lines.append(f"{'mean':8}{'':9}{' ' * 23 if with_bars else ''}{number(mean, 8)}  (geometric)")
-    for label in ("ready for another batch size, s", "peak / least of PyTorch's", "time / bandwidth floor"):
+    lines.append(f"{'mean':{width}}{'':9}{' ' * 23 if with_bars else ''}{number(mean, 8)}  (geometric)")
+    for label in SUMMARY:
         known = [
             f"{workload} {row[label]:.3f}" for workload, row in rows.items() if row.get(label) is not None
         ]
         if known:
-            lines.append(f"{label}: {', '.join(known)}")
+            lines += wrap(f"{label}: {', '.join(known)}", WIDTH, subsequent_indent="  ")
     return "\n".join(lines)
 
 
@@ -87,7 +90,7 @@ def chart_of(found: dict[str, Any]) -> Bars:
         ]
         if bars:
             groups[f"{workload}: {EVERY[workload].title}"] = bars
-    return Bars("Time of a training step over the best rival's (less is better)", groups)
+    return Bars(f"Time of a training step over {reference(found)} (less is better)", groups)
 
 
 def page_of(facts: dict[str, Any], found: dict[str, Any], remarks: list[str]) -> str:
@@ -114,7 +117,7 @@ def page_of(facts: dict[str, Any], found: dict[str, Any], remarks: list[str]) ->
     ]
     chart = chart_of(found)
     sections = [
-        (chart.title, figure(chart, "The dashed line is the best rival; thin lines are the spread.")),
+        (chart.title, figure(chart, "The dashed line is what ratios are to; thin lines are the spread.")),
         ("Figures", table(heads, rows, words=2)),
         ("Method", paragraph(METHOD) + "".join(map(paragraph, remarks))),
         ("Circumstances", table(["fact", "value"], circumstances, words=2)),

@@ -11,8 +11,9 @@ from typing import Any
 
 from cleargrad.bench.architectures import EVERY
 from cleargrad.bench.runner import Runner
-from cleargrad.bench.variants import VARIANTS
+from cleargrad.bench.variants import VARIANTS, WRITTEN_FOR
 
+OTHERS = "time / best of JAX and tinygrad"
 AGREE = 1e-3  # by how much losses may differ, relative to their size
 
 
@@ -105,11 +106,27 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
             "first calls warm, s": ours.get("first calls, s"),
             "ready for another batch size, s": ours.get("ready for another batch size, s"),
         }
+        others = [v["ms"] for n, v in variants.items() if VARIANTS[n].library in WRITTEN_FOR and is_sound(v)]
+        if others and "ms" in ours:
+            row[OTHERS] = round(ours["ms"] / min(others), 3)
         if theirs and "peak, MB" in ours:
             row["peak / least of PyTorch's"] = round(ours["peak, MB"] / min(theirs), 3)
         if "ms" in ours and "ms" in variants.get("bandwidth floor", {}):
             row["time / bandwidth floor"] = round(ours["ms"] / variants["bandwidth floor"]["ms"], 3)
     return rows
+
+
+def is_sound(row: dict[str, Any]) -> bool:
+    """Whether it was measured, and its losses are those of the reference."""
+    return "ms" in row and row.get("loss differs by", 0) <= AGREE
+
+
+def reference(found: dict[str, Any]) -> str:
+    """Whose time ratios are to, in words."""
+    libraries = {VARIANTS[result["best"]].library for result in found.values() if result["best"]}
+    return {"torch": "PyTorch's best", "cleargrad": "its own eager steps"}.get(
+        "".join(libraries), "the best rival's"
+    )
 
 
 def geometric_mean(values: list[float | None]) -> float | None:

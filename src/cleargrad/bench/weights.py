@@ -29,7 +29,7 @@ def layer(name: str, weight: tuple[int, ...]) -> Shapes:
 
 
 def lstm(layers: int, width: int) -> Shapes:
-    kinds = {"weight_ih": (4 * width, width), "weight_hh": (4 * width, width)}
+    kinds: Shapes = {"weight_ih": (4 * width, width), "weight_hh": (4 * width, width)}
     kinds |= {"bias_ih": (4 * width,), "bias_hh": (4 * width,)}
     return {f"lstm.{kind}_l{k}": shape for k in range(layers) for kind, shape in kinds.items()}
 

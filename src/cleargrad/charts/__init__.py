@@ -58,6 +58,11 @@ def readable(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def last_value(value: float, unit: str) -> str:
+    """The number behind a curve's name: percents with one digit behind the point, as sentences have them."""
+    return f"{value:.1f}%" if unit == "%" else f"{readable(value)}{unit}"
+
+
 def nice_ticks(low: float, high: float, is_logarithmic: bool) -> list[float]:
     """A few round numbers within a range."""
     if is_logarithmic:

@@ -43,6 +43,7 @@ def draw_curves(panel: Any, chart: Curves) -> None:
     panel.set_yscale("log" if chart.is_logarithmic else "linear")
     if chart.limits is not None:
         panel.set_ylim(*chart.limits)
+    panel.yaxis.set_major_formatter(lambda value, place: f"{readable(value)}{chart.unit}")
     panel.set_xlabel(chart.x_name)
     panel.legend(frameon=False)
 

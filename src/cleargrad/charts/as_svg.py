@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from cleargrad.charts import Bars, Curve, Curves, nice_ticks, readable
+from cleargrad.charts import Bars, Curve, Curves, last_value, nice_ticks, readable
 from cleargrad.charts.in_terminal import span
 
 WIDTH, HEIGHT = 800, 300
@@ -50,7 +50,7 @@ def draw_curves(chart: Curves) -> str:
         while any(abs(y - other) < 16 for other in taken):
             y -= 16
         taken.append(y)
-        text = f"{curve.name} {readable(curve.ys[-1])}{chart.unit}"
+        text = f"{curve.name} {last_value(curve.ys[-1], chart.unit)}"
         place = f'x="{WIDTH - RIGHT + 10}" y="{y + 4:.1f}"'
         parts.append(f'<text class="name" {place} style="fill: {colour}">{escape(text)}</text>')
     return svg(HEIGHT, chart.title, parts)

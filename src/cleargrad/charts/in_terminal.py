@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable
 
-from cleargrad.charts import Curve, Curves, nice_ticks, readable
+from cleargrad.charts import Curve, Curves, last_value, nice_ticks, readable
 
 # The bit of each of a cell's dots, by column and row (from the top).
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -50,11 +50,6 @@ def draw(
     if not braille:
         lines = [line.translate(str.maketrans("┤│└─", "+|+-")) for line in lines]
     return "\n".join([f"{'':{axis}}  {chart.title}", *lines])
-
-
-def last_value(value: float, unit: str) -> str:
-    """Percents with one digit behind the point, as sentences have them."""
-    return f"{value:.1f}%" if unit == "%" else f"{readable(value)}{unit}"
 
 
 def span(chart: Curves) -> tuple[float, float]:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cleargrad.bench.machine import circumstances, usable_cores
+from cleargrad.bench.machine import circumstances, installed, usable_cores
 from cleargrad.cli import terminal
 from cleargrad.cli.terminal import FAILURE, WRONG_USAGE, CommandError
 
@@ -79,7 +79,7 @@ def add_to(commands) -> None:
 def bench(options: argparse.Namespace) -> int:
     """Measures, prints as it goes, writes, and fails where losses differ."""
     from cleargrad.bench import report, results
-    from cleargrad.bench.variants import left_out
+    from cleargrad.bench.variants import PEERS, left_out
 
     workloads, plan, is_whole = planned(options)
     begin = time.perf_counter()
@@ -88,13 +88,14 @@ def bench(options: argparse.Namespace) -> int:
     rows = results.summary(found)
     mean = results.geometric_mean([row["eager"] for row in rows.values()])
     remarks = left_out(workloads) if options.variants is None else []
-    print("cleargrad's time over the best rival's\n")
+    print(f"cleargrad's time over {results.reference(found)}\n")
     with_bars = options.published is not None and all(row["bar"] for row in rows.values())
     print(report.summary_text(rows, mean, with_bars))
     print("\n".join([f"\n{took} seconds, {plan.threads} threads, {plan.rounds} rounds", *remarks]))
 
     words = ["cleargrad bench", *sys.argv[2:]] if options.published is None else ["python", *sys.argv]
     facts = circumstances(" ".join(words))
+    facts |= {peer: installed(peer) for peer in PEERS if installed(peer) is not None}
     facts |= {"threads": plan.threads, "rounds": plan.rounds, "seconds": took}
     write(options, is_whole, facts, {"summary": rows, "eager_mean": mean, "workloads": found}, remarks)
     differ = results.differing(found)

@@ -53,7 +53,11 @@ def add_to(commands) -> None:
         "--folder", metavar="DIR", default="cleargrad-demo", help="where files go (default: cleargrad-demo)"
     )
     parser.add_argument(
-        "--steps", metavar="N", type=int, default=600, help="steps of each run (default: 600)"
+        "--steps",
+        metavar="N",
+        type=int,
+        default=600,
+        help="steps of each run (default: 600; the mistake shows after about 150)",
     )
     parser.set_defaults(command=demonstrate)
 

@@ -244,6 +244,13 @@ class Team:
         self.enter = way_in()
         self.enter(self.address, 0, PREPARE, None)
         self.add_scratch()
+        # Made once: to make such objects of numbers takes a third of a call that does little.
+        self.caller = (
+            ctypes.c_void_p(self.address),
+            ctypes.c_int64(0),
+            ctypes.c_int64(RUN),
+            ctypes.c_void_p(self.scratch_at[0]),
+        )
 
     def add_scratch(self) -> None:
         """Memory for one more thread."""
@@ -282,7 +289,7 @@ class Team:
             words[THREADS] = threads = self.threads if threads > 1 else 1
             if threads > len(self.scratch):
                 self.hire(threads)
-            self.enter(self.address, 0, RUN, self.scratch_at[0])
+            self.enter(*self.caller)
 
 
 def aligned(memory: np.ndarray) -> np.ndarray:

@@ -35,7 +35,10 @@ class Rows:
 
 def multiply_tables(graph: Graph) -> Graph:
     """Products with looked-up rows become products with the table they come from, where that is less work."""
-    if not any(call.op.name == "index" and is_lookup(*call.operands[:2], call) for call in graph.calls):
+    if not any(
+        call.op.name == "index" and is_lookup(call.operands[0], call.operands[1], call)
+        for call in graph.calls
+    ):
         return graph
     return Rewriting(graph).run()
 
@@ -76,7 +79,7 @@ class Rewriting:
             return self.product_of_rows(call) or self.factor_gradient(call)
         if name == "index_put":
             return self.table_gradient(call)
-        if name == "index" and is_lookup(*call.operands[:2], call):
+        if name == "index" and is_lookup(call.operands[0], call.operands[1], call):
             self.rows[call.results[0].index] = Rows(*call.operands)
         elif keeps_rows(call) and call.operands[0].index in self.rows:
             found = self.rows[call.operands[0].index]

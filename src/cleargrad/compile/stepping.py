@@ -78,7 +78,7 @@ def starts(matrices: list[np.ndarray], steps: np.ndarray, batch: int) -> np.ndar
 
 
 class Prepared:
-    """A product by a right operand that is packed before: machine code, and arguments in which addresses are missing."""
+    """A product whose right operand is packed before: machine code, and arguments but for addresses."""
 
     def __init__(self, steps: gemm.Steps) -> None:
         codes = addresses([step.kernel for step in steps.steps])

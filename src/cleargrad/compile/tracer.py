@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, compress, tee
 from sys import setprofile
 from typing import Any
 
@@ -407,12 +406,9 @@ def all_tensors() -> list[Tensor]:
     while found:
         found = [kind for parent in found for kind in parent.__subclasses__() if kind not in kinds]
         kinds.update(found)
-    # One call of C code from the list of objects to the tensors among them, so that no other thread runs meanwhile:
-    # a tuple that it was just making could not be finished while the list holds on to it.
-    everything = chain.from_iterable(map(gc.get_objects, (None,)))
-    things, again = tee(everything)
-    tensors = list(compress(things, map(kinds.__contains__, map(type, again))))
-    return [tensor for tensor in tensors if not is_lazy(tensor)]
+    # Objects refer to their classes. A list of all objects takes longer, and holds on to tuples that other threads
+    # are just making, which then cannot be finished.
+    return [thing for thing in gc.get_referrers(*kinds) if type(thing) in kinds and not is_lazy(thing)]
 
 
 # Numbers ---------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class Noticing:
         ] = {}  # gradients as they were before a pass added to what was used
         self.probes: dict[int, list[float]] = {}  # parameters as they were when they were last probed
         self.tuples: dict[tuple, tuple] = {}  # each tuple of numbers once
-        # Lines of the program that set or zeroed a gradient, by the tensor's id, since gradients were last compared.
+        # Lines that set or zeroed a gradient, by the tensor's id, since gradients were last compared.
         self.hands: dict[int, Place] = {}
         self.last_hand: Place | None = None  # the last of them that zeroed one
         self.hands_watched = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 from cleargrad.doctor import events
@@ -23,7 +23,7 @@ REPEATED = frozenset((
     events.ScalerUpdate, events.SchedulerStep,
 ))  # fmt: skip
 LEAST_COUNTED, MOST_COUNTED = 63, 255  # rounds that are only counted before one is looked at in full:
-SECONDS = 0.1  # the former where they take at least this long, else more of them
+SECONDS = 0.1  # the former where they take at least this long of the processor, else more of them
 SHOWN = 4  # rounds that are told when something differs, or at the end: reports show as many
 MOST_CALLS = 256  # in a round
 DISAPPOINTMENTS = 8  # rounds that were not repeated even once, before learning is given up
@@ -41,16 +41,36 @@ KEYS: dict[str, Callable[[tuple], tuple]] = {
     "scheduler_stepped": lambda args: (id(args[0]),),
 }
 
+PLAIN = (
+    "zeroed_by_optimizer",
+    "zeroed_by_module",
+    "step_begin",
+)  # their keys are an id and the other arguments
+
 
 class Move:
     """A call of a round: which, and what it told."""
 
-    __slots__ = ("filled", "following", "has_loss", "key", "key_of", "lines", "name", "position")
+    __slots__ = (
+        "about",
+        "filled",
+        "following",
+        "has_loss",
+        "key",
+        "key_of",
+        "lines",
+        "name",
+        "position",
+        "rest",
+    )
 
     def __init__(self, name: str, key: tuple, filled: list[int], heard: list[events.Event]) -> None:
         self.name = name
         self.key = key
         self.key_of = KEYS[name]
+        # Of calls that need no more than a look at their arguments: the object that they are about, and the rest.
+        self.about = key[0] if name in PLAIN and not filled else 0
+        self.rest = key[1:]
         self.position = 0  # in its round
         self.following: Move | None = None  # the next of its round
         self.filled = filled  # ids of the parameters that a backward pass had added to when it ended
@@ -132,7 +152,7 @@ class Repeating(GradientObserver):
         self.expected = self.moves[0]
         self.counted += 1
         self.disappointments = 0
-        if self.is_time_to_look(self.counted):
+        if self.counted & LEAST_COUNTED == LEAST_COUNTED and self.is_time_to_look(self.counted):
             self.make_up()
             self.trusting = False  # the next round is looked at
             self.remember(self.registry.parameters)
@@ -141,7 +161,7 @@ class Repeating(GradientObserver):
         """After so many rounds that were only counted: quick loops are looked at less often."""
         if counted & LEAST_COUNTED != LEAST_COUNTED:
             return False
-        now = perf_counter()
+        now = process_time()
         due = counted >= MOST_COUNTED or now - self.looked_at > SECONDS
         if due:
             self.looked_at = now
@@ -159,8 +179,8 @@ class Repeating(GradientObserver):
         if self.expected is not None:
             self.make_up(SHOWN)
 
-    def make_up(self, told: int = 1) -> None:
-        """Tells the last of the rounds that were only counted, one or a few, and what has begun of the next."""
+    def make_up(self, told: int = 2) -> None:
+        """Tells the last of the rounds that were only counted, and what has begun of the next."""
         counted, cursor = self.counted, 0 if self.expected is None else self.expected.position
         self.counted, self.expected = 0, None
         if counted:

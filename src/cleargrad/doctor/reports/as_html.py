@@ -104,9 +104,10 @@ def article(finding: Finding) -> str:
         f'<p class="message">{escape(finding.message)}</p>'
         + (f'<p class="path soft">{escape(place)}, step {finding.step}</p>' if place else "")
         + source(finding)
+        + f'<p class="fix"><b>Fix</b> {escape(finding.fix)}</p>'
         + (f"<ul>{evidence}</ul>" if evidence else "")
         + comparisons(finding.facts.get("gradients", ()))
-        + f'<p class="fix"><b>Fix</b> {escape(finding.fix)}</p></article>'
+        + "</article>"
     )
 
 

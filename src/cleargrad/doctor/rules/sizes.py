@@ -73,8 +73,8 @@ def non_finite_gradient(event: Statistics, case: Case) -> Iterator[Finding]:
         fix=(
             f"keep {origin} within its domain (clamp its input or add a small number)"
             if origin
-            else f"keep the input of {slope} away from there (clamp it or add a small number first); a mask after the "
-            "op, as by torch.where, does not help"
+            else f"keep the input of {slope} away from there (clamp it or add a small number first); a mask "
+            "after the op, as by torch.where, does not help"
             if slope
             else "find the op with torch.autograd.set_detect_anomaly(True): often sqrt, norm or a division at 0; "
             "skip the step when the gradients are not finite"

@@ -186,7 +186,8 @@ def cleared_in(windows: Windows, number: int, event: Zero, case: Case) -> Iterat
         yield case.finding(
             event,
             f"{event.place} threw away {counted(len(passes), 'backward call')} "
-            f"({passes_by_line(passes.values())}), less than the {windows.passes} that a step uses, and so it did before",
+            f"({passes_by_line(passes.values())}), less than the {windows.passes} that a step uses, "
+            "and so it did before",
             fix="if they are the last batches of an epoch: step once more after them, or leave them out",
             evidence=[
                 f"each time after {counted(windows.cleared[-1][2], 'step')} of {windows.passes} backward calls"
