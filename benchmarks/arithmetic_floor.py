@@ -3,8 +3,9 @@
     python benchmarks/arithmetic_floor.py [--json benchmarks/results/arithmetic_floor.json] [--rounds 15]
 
 The rate is that of PyTorch's product of two 1024 x 1024 matrices on all cores, the best of many. The multiply-adds
-are those of products, convolutions and attention in the program that cleargrad compiles for the step; everything
-else (activations, normalisation, softmax, the optimizer) is left out, so no library can be below this floor, and
+are those of products, convolutions and attention in the program that cleargrad compiles for the step (the products
+with rows of a small table, of which it makes fewer than were written, as it makes them); everything else
+(activations, normalisation, softmax, the optimizer) is left out. So the program cannot be below this floor, and
 PyTorch's own time beside it says what ratio is in reach. Needs torch.
 """
 
