@@ -1,6 +1,6 @@
 """What a watch of the doctor's costs: training steps watched and unwatched, on PyTorch and on cleargrad.
 
-    python benchmarks/doctor_overhead.py [--json benchmarks/results/doctor_overhead.json] [--rounds 12]
+    python benchmarks/doctor_overhead.py [--json benchmarks/results/doctor_overhead.json] [--rounds 24]
 
 The same loop runs in three processes: unwatched, watched without statistics ("events"), and watched with them
 ("statistics", the default). They take turns of some steps each, on one thread; the CPU time of a turn counts, which
@@ -22,8 +22,8 @@ from side_by_side import LIBRARIES, arguments, report
 WAYS = ("unwatched", "events", "statistics")
 WARM_UP = 100  # steps: more than the doctor takes to trust a program
 # Steps of one turn (of the quick task as many as lie between two full looks of the doctor's), and turns of a round.
-STEPS = {"tiny MLP": 256, "char-GPT": 16}
-TURNS = {"tiny MLP": 4, "char-GPT": 1}
+STEPS = {"tiny MLP": 512, "char-GPT": 16}
+TURNS = {"tiny MLP": 2, "char-GPT": 1}
 
 
 def tiny_mlp(torch: Any, compiled: bool) -> Any:
@@ -108,7 +108,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--child"]:
         run_child(*sys.argv[2:])
         return
-    parser = arguments(__doc__ or "", rounds=12)
+    parser = arguments(__doc__ or "", rounds=24)
     parser.add_argument("--only", default="", help="rows whose name has this in it")
     options = parser.parse_args()
     rows = {}

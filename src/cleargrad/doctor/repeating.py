@@ -22,8 +22,8 @@ REPEATED = frozenset((
     events.StepBegin, events.Step, events.Skip, events.Scale, events.Unscale, events.ScalerStep,
     events.ScalerUpdate, events.SchedulerStep,
 ))  # fmt: skip
-LEAST_COUNTED, MOST_COUNTED = 63, 255  # rounds that are only counted before one is looked at in full:
-SECONDS = 0.1  # the former where they take at least this long of the processor, else more of them
+LEAST_COUNTED, MOST_COUNTED = 63, 511  # rounds that are only counted before one is looked at in full:
+SECONDS = 0.2  # the former where they take at least this long of the processor, else more of them
 SHOWN = 4  # rounds that are told when something differs, or at the end: reports show as many
 MOST_CALLS = 256  # in a round
 DISAPPOINTMENTS = 8  # rounds that were not repeated even once, before learning is given up
