@@ -8,8 +8,8 @@ import pytest
 import cleargrad as cg
 from cleargrad.codegen.jit import lanes
 from cleargrad.compile.fuse import Nest
-from cleargrad.compile.loops import BROAD, CHUNK, breadth
 from cleargrad.compile.program import Program
+from cleargrad.compile.signature import BROAD, CHUNK, breadth
 from cleargrad.ops.record import Recorder, replay
 
 

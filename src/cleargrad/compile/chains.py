@@ -21,8 +21,8 @@ import numpy as np
 
 from cleargrad.compile.fuse import Nest
 from cleargrad.compile.lazy import Buffer, Load
-from cleargrad.compile.loops import flat, units
 from cleargrad.compile.memory import reads_of, writes_of
+from cleargrad.compile.signature import flat, units
 from cleargrad.compile.statements import Product
 
 SHORTEST = 4  # entries that make a chain

@@ -26,10 +26,11 @@ from cleargrad.codegen.team import team
 from cleargrad.compile.fuse import Member, Nest, Ref
 from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Formulas, Load
-from cleargrad.compile.loops import CHUNK, conditions, kernel_of, structure
+from cleargrad.compile.loops import conditions, kernel_of
 from cleargrad.compile.products import product
 from cleargrad.compile.program import Program
 from cleargrad.compile.rules import step
+from cleargrad.compile.signature import CHUNK, structure
 from cleargrad.compile.statements import Product
 from cleargrad.compile.stepping import make_steps
 from cleargrad.core.mode import mode

@@ -24,8 +24,9 @@ from cleargrad.codegen.launch import SMALL
 from cleargrad.codegen.team import WAIT, team
 from cleargrad.compile.fuse import Member, Nest
 from cleargrad.compile.lazy import Buffer, Formulas
-from cleargrad.compile.loops import kernel_of, structure
+from cleargrad.compile.loops import kernel_of
 from cleargrad.compile.program import DATA, pointer
+from cleargrad.compile.signature import structure
 from cleargrad.threads import when_chosen
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -25,9 +25,10 @@ from cleargrad.compile.chains import Chain, ChainPlan, grouped, operands_of, pla
 from cleargrad.compile.fuse import Fuser, Nest
 from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Load, Number, kind_of
-from cleargrad.compile.loops import MEMORY, kernel_of, structure, units
+from cleargrad.compile.loops import MEMORY, kernel_of
 from cleargrad.compile.order import ordered
 from cleargrad.compile.passes import prepared
+from cleargrad.compile.signature import structure, units
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
 from cleargrad.compile.structures import OutOfRange
 from cleargrad.compile.verify import is_on, verify_entries

@@ -19,8 +19,8 @@ import numpy as np
 from cleargrad.codegen.jit import addresses
 from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
 from cleargrad.compile.fuse import Nest
-from cleargrad.compile.loops import CHUNK, flat
 from cleargrad.compile.program import Program
+from cleargrad.compile.signature import CHUNK, flat
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import INFERENCE, Tensor, cell_of, tick, wrap
 from cleargrad.errors import user_place

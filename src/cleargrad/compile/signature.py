@@ -1,0 +1,158 @@
+"""What the code of a nest depends on: its signature, and how its work is cut.
+
+`structure` walks through a nest and gives the key of its code, which all nests of that structure share, and the
+arguments of this one: extents, strides and addresses. Read next: compile/loops.py, which writes the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from cleargrad.codegen.expr import Expr, Var
+from cleargrad.codegen.jit import lanes
+from cleargrad.codegen.team import SCRATCH
+from cleargrad.compile.fuse import Nest, Ref
+from cleargrad.compile.lazy import Lazy, Load, Number, kind_of
+
+CHUNK = 2048  # elements of a flat loop that are one unit of work
+ABREAST = 4  # vectors at a time, where sums would otherwise wait for each other
+BROAD = 2  # vectors in one, where long formulas would otherwise wait for themselves
+LONG = 20  # work per element of such formulas: an exponential, say
+
+
+@dataclass
+class Arguments:
+    """The int64 a kernel finds its nest by: ("address", load), or a number."""
+
+    words: list[Any]
+    slots: dict[int, int]  # id of a load -> where its words begin
+    key: str
+    loads: list[Load]
+
+
+def flat(nest: Nest) -> bool:
+    """Whether all is one loop, cut into chunks."""
+    return not nest.rows and len(nest.cols) == 1 and not any(member.reduce for member in nest.members)
+
+
+def units(nest: Nest) -> int:
+    """How many pieces of work the threads share."""
+    if nest.columns:
+        block = abreast(nest) * lanes()
+        return prod(nest.rows[: nest.outer]) * -(-nest.cols[-1] // block)
+    return -(-nest.cols[0] // CHUNK) if flat(nest) else prod(nest.rows)
+
+
+def abreast(nest: Nest) -> int:
+    return ABREAST if nest.cols and nest.cols[-1] >= ABREAST * lanes() else 1
+
+
+def breadth(nest: Nest) -> int:
+    """How many vectors are computed as one: what one of them waits for is time to work on the other.
+
+    Processors look some 60 instructions ahead, and a chain of an exponential is about as long.
+    """
+    if nest.columns or nest.work < LONG or any(member.reduce for member in nest.members):
+        return 1
+    last = nest.cols[-1] if nest.cols else 1
+    left_over = last % (ABREAST * lanes()) != 0
+    if left_over and not (
+        flat(nest) and last >= CHUNK
+    ):  # what is left over is dear where there is little else
+        return 1
+    places = [load for member in nest.members for load in (member.place, *member.formula.loads)]
+    simple = all(not load.index and load.dtype.itemsize <= 4 for load in places)
+    return BROAD if simple else 1
+
+
+def structure(nest: Nest) -> Arguments:
+    """The key of a nest's code, and the arguments of this one."""
+    return Structure(nest).arguments()
+
+
+class Structure:
+    """Walks through a nest and names all there is in it."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest, self.last_axis = nest, len(nest.space) - 1
+        self.words: list[Any] = [*nest.rows, *nest.cols]
+        self.slots: dict[int, int] = {}
+        self.loads: list[Load] = []
+        self.names: dict[int, str] = {}
+        last = nest.cols[-1] if nest.cols else 1
+        evenly = 2 if last % (ABREAST * lanes()) == 0 else 1 if last % lanes() == 0 else 0
+        loops = f"{len(nest.rows)},{len(nest.cols)},{evenly},{flat(nest)},{nest.columns},{nest.outer}"
+        self.tokens = [f"{loops},{abreast(nest)}", f"{spills_fit(nest)},{breadth(nest)}"]
+
+    def arguments(self) -> Arguments:
+        for member in self.nest.members:
+            formula = self.visit(member.formula)
+            rule, text = member.reduce, "store"
+            if rule is not None:
+                text = f"{text_of(rule.combine)},{rule.start},{kind_of(rule.working)}"
+            place = self.visit_load(member.place) if member.kept else kind_of(member.place.dtype)
+            self.tokens.append(f"{text}:{formula}->{place}:{is_row(self.nest, member.place)}")
+        if any(load.index for load in self.loads):
+            self.words.append(("error", None))
+        return Arguments(self.words, self.slots, "|".join(self.tokens), self.loads)
+
+    def visit(self, lazy: Lazy) -> str:
+        kind = type(lazy)
+        if kind is Number:
+            return f"{lazy.value!r}:{kind_of(lazy.dtype)}"
+        name = self.names.get(id(lazy))
+        if name is not None:
+            return name
+        if kind is Load:
+            return self.visit_load(lazy)
+        if kind is Ref:
+            return f"R{self.nest.members.index(lazy.member)}"
+        operands = ",".join([self.visit(x) for x in lazy.operands])
+        name = self.names[id(lazy)] = f"M{len(self.names)}"
+        working, dtype = kind_of(lazy.working), kind_of(lazy.dtype)
+        self.tokens.append(f"{name}={text_of(lazy.tree)}({operands}){working}>{dtype}")
+        return name
+
+    def visit_load(self, load: Load) -> str:
+        if id(load) not in self.names:
+            places = ";".join([self.visit(place) for place, *_ in load.index])
+            words = self.words
+            self.slots[id(load)] = len(words)
+            self.loads.append(load)
+            words.append(("address", load))
+            classes = ""
+            for axis, stride in enumerate(load.strides):
+                if stride == 0:
+                    classes += "0"
+                elif stride == 1 and axis == self.last_axis:
+                    classes += "1"
+                else:
+                    classes += "s"
+                    words.append(stride)
+            for _, stride, extent in load.index:
+                words.extend((stride, extent))
+            self.tokens.append(f"L{len(self.loads)}:{kind_of(load.dtype)}:{classes}:{places}")
+            self.names[id(load)] = f"L{len(self.loads)}"
+        return self.names[id(load)]
+
+
+@lru_cache(maxsize=8192)
+def text_of(tree: Any) -> str:
+    """An expression with its operands by position: their names are the declaration's own affair."""
+    if isinstance(tree, Var):
+        return f"${tree.position}"
+    if not isinstance(tree, Expr):
+        return repr(tree)
+    return f"{tree.primitive}({', '.join(map(text_of, tree.args))})"
+
+
+def spills_fit(nest: Nest) -> bool:
+    return prod(nest.cols) * 8 * 4 <= SCRATCH
+
+
+def is_row(nest: Nest, load: Load) -> bool:
+    """Whether a place is the same for all columns of a row."""
+    return not any(load.strides[len(nest.rows) :]) and not load.index
