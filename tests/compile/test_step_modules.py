@@ -68,14 +68,7 @@ def test_tied_weights(backend):
             return self.out(self.embed(x))
 
     def step(model, optimizer):
-        def run(x, y):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        return run
+        return plain_step(model, optimizer, nn.functional.cross_entropy)
 
     world = World(lambda: with_optimizer(Tied(), torch.optim.Adam, lr=0.01), step, backend)
     rng = np.random.default_rng(0)
