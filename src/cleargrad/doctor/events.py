@@ -121,6 +121,14 @@ class Step(Event):
 
 
 @dataclass(slots=True, eq=False)
+class HandStep(Event):
+    """Parameters of a program without optimizers have moved along the gradients that they still have. The place is
+    where a gradient was last read."""
+
+    with_gradient: Ids
+
+
+@dataclass(slots=True, eq=False)
 class Skip(Event):
     """A scaler found infinite gradients and left the step out."""
 

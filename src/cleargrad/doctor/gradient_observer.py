@@ -14,9 +14,10 @@ from typing import Any
 
 from cleargrad.doctor import events
 from cleargrad.doctor.findings import GradientError
+from cleargrad.doctor.hand_steps import HandSteps
 from cleargrad.doctor.measuring import Measurement, is_due, plain_norms
-from cleargrad.doctor.noticing import Noticing
-from cleargrad.doctor.origins import first_not_finite, infinite_slope
+from cleargrad.doctor.noticing import Noticing, user_frame
+from cleargrad.doctor.origins import first_not_finite, infinite_slope, leaves_behind
 from cleargrad.doctor.places import Place, user_place
 from cleargrad.doctor.registry import Optimizer, Parameter
 
@@ -30,7 +31,7 @@ SLOPES_LOOKED_AT, SLOPES_THEN_EVERY = 32, 32  # backward passes before which slo
 def guarded(method: Callable) -> Callable:
     """A mistake of the doctor's ends its watch, never the training; only what `strict` raises goes through.
 
-    A call that is as it was learned (repeating.py) goes no further than the first lines.
+    A call that is as it was learned (repeating.py) goes no further than that.
     """
     name = method.__name__
 
@@ -38,13 +39,8 @@ def guarded(method: Callable) -> Callable:
     def careful(self: GradientObserver, *args: Any) -> None:
         try:
             expected = self.expected
-            if expected is not None and expected.name is name:
-                if expected.about and expected.following is not None and not self.filled:
-                    if id(args[0]) == expected.about and args[1:] == expected.rest:
-                        self.expected = expected.following
-                        return
-                elif self.is_repeated(expected, args):
-                    return
+            if expected is not None and expected.name is name and self.is_repeated(expected, args):
+                return
             if self.closed:
                 return
             if self.attentive:
@@ -85,6 +81,7 @@ class GradientObserver(Noticing):
         self.forwards_left = FORWARD_PASSES  # backward passes before which forward calls are still noted
         self.may_be_silent = True  # whether steps that are like many before them need not be told one by one
         self.expected: Any = None  # the call that comes next, as far as one can tell
+        self.hand_steps: HandSteps | None = None  # while there is no optimizer
         self.attentive = False  # whether `attend` stands between this and what happens
 
     # What engines differ in --------------------------------------------------------------------------------
@@ -106,6 +103,9 @@ class GradientObserver(Noticing):
 
     def watch_forward(self, on: bool) -> None:
         """Begins or ends to call `forward_ran` and `cut`."""
+
+    def watch_reads(self, on: bool) -> None:
+        """Begins or ends to note the lines that read gradients, in `hand_steps`."""
 
     def flush_forward(self) -> None:
         """Tells what ran forward since the last backward pass."""
@@ -135,6 +135,8 @@ class GradientObserver(Noticing):
         self.flush()
         if self.ledger.stale:
             self.lose_trust()
+        if not self.registry.optimizers or self.hand_steps is not None:
+            self.notice_hand_steps(roots)
         self.notice(self.registry.parameters)
         if self.ledger.stale:
             self.notice_zeros(place)
@@ -194,8 +196,34 @@ class GradientObserver(Noticing):
             parameters = self.registry.parameters
             self.remember([parameters[number] for number in numbers])
         self.hear(events.Accumulate(*self.now(), backward.place, backward, numbers))
+        if self.hand_steps is not None:
+            self.hand_steps.remember(numbers)
         if self.depth == 0:
             self.backward = None  # it was not seen to begin, and nobody will say that it ends
+
+    def notice_hand_steps(self, roots: Any) -> None:
+        """While there is no optimizer: which weights the program has stepped itself, and which a pass will fill."""
+        if self.registry.optimizers:
+            self.hand_steps = None
+            self.watch_reads(False)
+            return
+        if self.hand_steps is None:
+            self.hand_steps = HandSteps(self.ledger)
+            self.watch_reads(True)
+        moved = self.hand_steps.moved()
+        if moved:
+            self.ledger.compared = self.compare_samples()
+            self.samples.clear()
+            place = self.hand_steps.place_of(moved)
+            self.hear(events.HandStep(*self.now(), place, self.same(moved)))
+            self.step += 1
+        self.hand_steps.reads.clear()
+        frame = user_frame()
+        for root in roots if isinstance(roots, tuple) else (roots,):
+            for leaf in leaves_behind(root):
+                record = self.known(leaf)
+                if record.name is None and not record.modules and frame is not None:
+                    self.registry.name_from_variables(record, frame.f_locals)
 
     @guarded
     def grad_called(self, create_graph: bool) -> None:

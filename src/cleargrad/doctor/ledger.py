@@ -16,6 +16,7 @@ from cleargrad.doctor.events import (
     Backward,
     Event,
     GradWrite,
+    HandStep,
     Skip,
     Step,
     Zero,
@@ -25,6 +26,7 @@ from cleargrad.doctor.registry import Registry
 from cleargrad.notebook import Rows
 
 REMEMBERED = 4096  # events
+AnyStep = Step | Skip | HandStep
 LONGEST_BUCKET = 64  # contributions of one bucket that are told apart; older ones are merged
 
 
@@ -41,7 +43,7 @@ class Bucket:
     def __init__(self) -> None:
         self.live: list[Backward] = []
         self.used = 0
-        self.uses: list[Step | Skip] = []  # the steps that used what is live, at most the last few
+        self.uses: list[AnyStep] = []  # the steps that used what is live, at most the last few
         self.dropped: list[tuple[Backward, Zero]] = []
         self.cleared_by: Zero | None = None
         self.began: Place | None = (
@@ -86,7 +88,7 @@ class Bucket:
         self.cleared_by = event
         self.by_hand = False
 
-    def use(self, event: Step | Skip) -> None:
+    def use(self, event: AnyStep) -> None:
         self.used = len(self.live)
         self.uses.append(event)
         if len(self.uses) > 3:
@@ -100,14 +102,12 @@ class Bucket:
 class Use:
     """What one step found in the buckets of its parameters, as it was before the step used it."""
 
-    step: Step | Skip
+    step: AnyStep
     fresh: dict[int, list[Backward]] = field(
         default_factory=dict
     )  # parameter: contributions used the first time
     reused: dict[int, list[Backward]] = field(default_factory=dict)  # parameter: contributions used once more
-    earlier: dict[int, list[Step | Skip]] = field(
-        default_factory=dict
-    )  # parameter: the steps that had used them
+    earlier: dict[int, list[AnyStep]] = field(default_factory=dict)  # parameter: the steps that had used them
     dropped: dict[int, list[tuple[Backward, Zero]]] = field(default_factory=dict)  # cleared, never used
     cleared: dict[int, Place | None] = field(default_factory=dict)  # where the first dropped window had begun
     by_hand: set[int] = field(default_factory=set)  # parameters whose gradient the program wrote itself
@@ -130,7 +130,7 @@ class Ledger:
         self.dropping: set[int] = set()  # parameters with dropped contributions
         self.events: deque[Event] = deque(maxlen=REMEMBERED)
         self.use: Use | None = None  # of the step that is being looked at, for the rules
-        self.last_use: dict[int, Use] = {}  # by optimizer
+        self.last_use: dict[int | None, Use] = {}  # by optimizer, None where the program steps by hand
         self.before: Use | None = None  # what the same optimizer's step before that one used
         self.compared: dict[int, tuple[list[float], list[float]]] = {}  # some values: expected, actual
         self.weights: object = None  # before a step that follows dropped contributions; see Zero.weights
@@ -151,7 +151,7 @@ class Ledger:
             self.take_accumulate(event)  # type: ignore[arg-type]
         elif kind is Zero:
             self.take_zero(event)  # type: ignore[arg-type]
-        elif kind is Step or kind is Skip:
+        elif kind is Step or kind is Skip or kind is HandStep:
             self.take_step(event)  # type: ignore[arg-type]
         elif kind is GradWrite:
             self.take_write(event)  # type: ignore[arg-type]
@@ -181,14 +181,14 @@ class Ledger:
             if event.how == "assigned" or bucket.used == len(bucket.live):
                 bucket.by_hand = True
 
-    def take_step(self, event: Step | Skip) -> None:
+    def take_step(self, event: AnyStep) -> None:
         use = Use(event)
         records, buckets, fresh = self.registry.parameters, self.buckets, use.fresh
         for parameter in event.with_gradient:
             bucket = buckets[parameter]
             if bucket.by_hand:
                 use.by_hand.add(parameter)
-            elif bucket.used and type(event) is Step:
+            elif bucket.used and type(event) is not Skip:
                 use.reused[parameter] = bucket.stale
                 use.earlier[parameter] = list(bucket.uses)
             found = fresh[parameter] = bucket.fresh
@@ -208,8 +208,9 @@ class Ledger:
             self.dropping.difference_update(use.dropped)
         self.stale.update(event.with_gradient)
         self.filled.difference_update(event.with_gradient)
-        self.before = self.last_use.get(event.optimizer)
-        self.use = self.last_use[event.optimizer] = use
+        optimizer = getattr(event, "optimizer", None)
+        self.before = self.last_use.get(optimizer)
+        self.use = self.last_use[optimizer] = use
         self.steps = max(self.steps, event.step)
 
     # Questions ---------------------------------------------------------------------------------------------
@@ -248,6 +249,6 @@ def concerned(event: Event) -> Iterable[int]:
     """The parameters that an event names."""
     if isinstance(event, Step):
         return event.with_gradient + event.without_gradient
-    if isinstance(event, Skip):
+    if isinstance(event, (Skip, HandStep)):
         return event.with_gradient
     return getattr(event, "parameters", ())

@@ -17,6 +17,7 @@ from typing import Any
 from cleargrad.doctor.observer import Observer
 from cleargrad.doctor.patches import Patches
 from cleargrad.doctor.places import caller_place
+from cleargrad.doctor.quick_calls import step_hooks, watched_backward, watched_zero
 
 MOST_HANDS = 4096  # lines that set gradients and are remembered until gradients are compared
 NODES_BEHIND = 12  # nodes behind a loss that are looked through for a scaler's product
@@ -32,11 +33,16 @@ class LibraryObserver(Observer):
         self.patches = Patches()
         self.forward_patches = Patches()  # those that are there for a while only
         self.hand_patches = Patches()  # these as well
+        self.read_patches = Patches()  # and these
         self.inside: set[str] = set()  # calls under way whose inner calls are part of them
 
     def is_compiling(self) -> bool:
         """Whether a compiler is reading the program, rather than running it."""
         return False
+
+    def is_traced(self) -> bool:
+        """The same, asked by calls that are made thousands of times, where only the compiler's own reading counts."""
+        return self.is_compiling()
 
     def part(self, name: str) -> Any:
         """A module of the library."""
@@ -60,7 +66,9 @@ class LibraryObserver(Observer):
             self.see(thing)
 
     def detach(self) -> None:
+        self.expected = None  # should somebody have wrapped our patches: they count no more
         self.forward_patches.restore()
+        self.read_patches.restore()
         self.hand_patches.restore()
         self.patches.restore()
 
@@ -83,29 +91,6 @@ class LibraryObserver(Observer):
 
     def watch_autograd(self, autograd: Any) -> None:
         backward, grad = autograd.backward, autograd.grad
-        begin, end, tensor, compiling = self.backward_begin, self.backward_end, self.tensor, self.is_compiling
-
-        @functools.wraps(backward)
-        def watched_backward(
-            tensors: Any,
-            grad_tensors: Any = None,
-            retain_graph: Any = None,
-            create_graph: bool = False,
-            *args: Any,
-            **kwargs: Any,
-        ) -> Any:
-            if compiling():
-                return backward(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
-            if not isinstance(tensors, tensor):
-                tensors = tuple(tensors)  # a generator would be empty after the first look
-            begin(tensors, bool(retain_graph), create_graph)
-            try:
-                result = backward(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
-            except BaseException:
-                end(True)
-                raise
-            end(False)
-            return result
 
         @functools.wraps(grad)
         def watched_grad(*args: Any, **kwargs: Any) -> Any:
@@ -115,34 +100,22 @@ class LibraryObserver(Observer):
             self.grad_called(bool(kwargs.get("create_graph", args[4] if len(args) > 4 else False)))
             return result
 
-        self.patches.function(backward, watched_backward)
+        self.patches.function(backward, watched_backward(self, backward))
         self.patches.function(grad, watched_grad)
 
     def watch_optimizers(self, module: Any) -> None:
-        before, after, compiling = self.step_begin, self.step_end, self.is_compiling
-
-        def step_begins(optimizer: Any, args: tuple, kwargs: dict) -> None:
-            if compiling():
-                return
-            closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-            before(optimizer, callable(closure))
-
-        def step_ends(optimizer: Any, args: tuple, kwargs: dict) -> None:
-            if not compiling():
-                after(optimizer)
-
+        step_begins, step_ends = step_hooks(self)
         self.onlooks(self.patches, module.register_optimizer_step_pre_hook, step_begins)
         self.onlooks(self.patches, module.register_optimizer_step_post_hook, step_ends)
         self.after(module.Optimizer, "__init__", lambda made, *_: self.optimizer_made(made))
         self.after(module.Optimizer, "add_param_group", self.group_added)
-        self.after(module.Optimizer, "zero_grad", self.optimizer_zeroed)
+        self.patches.method(
+            module.Optimizer, "zero_grad", functools.partial(watched_zero, self, self.zeroed_by_optimizer)
+        )
 
     def group_added(self, optimizer: Any, *_: Any) -> None:
         if id(optimizer) in self.registry.optimizer_numbers.by_id:
             self.optimizer_made(optimizer)
-
-    def optimizer_zeroed(self, optimizer: Any, _: Any, args: tuple, kwargs: dict) -> None:
-        self.zeroed_by_optimizer(optimizer, bool(kwargs.get("set_to_none", args[0] if args else True)))
 
     def watch_clipping(self, utils: Any) -> None:
         for name, how in (("clip_grad_norm_", "norm"), ("clip_grad_value_", "value")):
@@ -249,7 +222,7 @@ class LibraryObserver(Observer):
         kind = self.module
         self.patches.handle(hooks.register_module_parameter_registration_hook(self.parameter_registered))
         self.patches.handle(hooks.register_module_module_registration_hook(self.submodule_registered))
-        self.after(kind, "zero_grad", self.module_zeroed)
+        self.patches.method(kind, "zero_grad", functools.partial(watched_zero, self, self.zeroed_by_module))
         self.after(kind, "train", self.module_mode_changed, outermost="train")
         self.after(kind, "requires_grad_", self.module_frozen, outermost="freeze")
         self.after(parameter, "requires_grad_", self.parameter_frozen, outermost="freeze")
@@ -317,6 +290,24 @@ class LibraryObserver(Observer):
 
         return property(original.__get__, change, original.__delete__)
 
+    def watch_reads(self, on: bool) -> None:
+        if on:
+            self.read_patches.method(self.part("nn").Parameter, "grad", self.watched_reading)
+            self.read_patches.method(self.tensor, "grad", self.watched_reading)
+        else:
+            self.read_patches.restore()
+
+    def watched_reading(self, original: Any) -> property:
+        """`tensor.grad`, of which the line that reads it is noted where that is the user's."""
+
+        def read(tensor: Any) -> Any:
+            place = caller_place(2)
+            if place is not None and self.hand_steps is not None and tensor.requires_grad:
+                self.hand_steps.reads[id(tensor)] = place
+            return original.__get__(tensor)
+
+        return property(read, original.__set__, original.__delete__)
+
     def watched_zero(self, original: Callable) -> Callable:
         hands = self.hands
 
@@ -363,9 +354,6 @@ class LibraryObserver(Observer):
 
     def submodule_registered(self, module: Any, name: str, submodule: Any) -> None:
         self.submodule_seen(module, name, submodule)
-
-    def module_zeroed(self, module: Any, _: Any, args: tuple, kwargs: dict) -> None:
-        self.zeroed_by_module(module, bool(kwargs.get("set_to_none", args[0] if args else True)))
 
     def module_mode_changed(self, module: Any, _: Any, args: tuple, kwargs: dict) -> None:
         self.mode_changed(module, kwargs.get("mode", args[0] if args else True))

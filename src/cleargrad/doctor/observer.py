@@ -6,15 +6,13 @@ library_observer.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from cleargrad.doctor import events
 from cleargrad.doctor.gradient_observer import AFTER_A_CHANGE, guarded
+from cleargrad.doctor.origins import leaves_behind
 from cleargrad.doctor.places import Place, place_of_error, user_place
 from cleargrad.doctor.repeating import Repeating
-
-NODES_WALKED = 256  # of the graph behind a tensor that is taken out of it
 
 
 class Observer(Repeating):
@@ -195,7 +193,7 @@ class Observer(Repeating):
     def forward_ran(self, module: Any) -> None:
         """A module runs with gradients on; told to the rules before the next backward pass."""
         self.last_ran = self.registry.module(module)
-        self.ran.setdefault(self.last_ran, module.training)
+        self.ran[self.last_ran] = module.training or self.ran.get(self.last_ran, False)
 
     @guarded
     def ran_unrecorded(self, module: Any) -> None:
@@ -241,20 +239,3 @@ class Observer(Repeating):
         place = None if error is None else place_of_error(error)
         message = None if error is None else str(error)
         self.hear(events.End(*self.now(), place, failed, message))
-
-
-def leaves_behind(tensor: Any) -> Iterator[Any]:
-    """The leaves that a tensor depends on, as far as a short walk through its graph finds them."""
-    if tensor.grad_fn is None:
-        yield tensor
-        return
-    waiting: list[Any] = [tensor.grad_fn]
-    seen: set[Any] = set()
-    for node in waiting:
-        if node is None or node in seen or len(seen) >= NODES_WALKED:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            yield leaf
-        waiting += [inner for inner, _ in node.next_functions]

@@ -1,4 +1,5 @@
-"""Where a loss or a gradient stops being finite: the op that leaves its domain, or whose slope is infinite.
+"""What lies behind a tensor: its leaves, and where a loss or a gradient stops being finite (the op that leaves its
+domain, or whose slope is infinite).
 
 Looks at what the nodes of the graph have saved: all of them once a loss turns out not to be finite, and before the
 first backward passes those few ops that have a finite value where they have no slope. Read next: ledger.py.
@@ -6,12 +7,13 @@ first backward passes those few ops that have a finite value where they have no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cleargrad.doctor.places import Place
 
 MOST_NODES = 20_000
+NODES_WALKED = 256  # to find the leaves behind a tensor
 
 # By the beginning of a node's name: what it saves, and which values lead out of its domain.
 DOMAINS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -112,3 +114,20 @@ def line_of(place: Any) -> str:
         if start <= instruction < stop and line is not None:
             return f" at {Place(code.co_filename, line, code.co_name)}"
     return ""
+
+
+def leaves_behind(tensor: Any) -> Iterator[Any]:
+    """The leaves that a tensor depends on, as far as a short walk through its graph finds them."""
+    if tensor.grad_fn is None:
+        yield tensor
+        return
+    waiting: list[Any] = [tensor.grad_fn]
+    seen: set[Any] = set()
+    for node in waiting:
+        if node is None or node in seen or len(seen) >= NODES_WALKED:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            yield leaf
+        waiting += [inner for inner, _ in node.next_functions]

@@ -8,13 +8,14 @@ begun of the present one are told, so that everybody knows what they would have 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from time import process_time
 from typing import Any
 
 from cleargrad.doctor import events
-from cleargrad.doctor.gradient_observer import GradientObserver, StepUnderWay
+from cleargrad.doctor.gradient_observer import GradientObserver, StepUnderWay, value_of
 from cleargrad.doctor.noticing import CALM_STEPS
 
 REPEATED = frozenset((
@@ -41,41 +42,35 @@ KEYS: dict[str, Callable[[tuple], tuple]] = {
     "scheduler_stepped": lambda args: (id(args[0]),),
 }
 
-PLAIN = (
-    "zeroed_by_optimizer",
-    "zeroed_by_module",
-    "step_begin",
-)  # their keys are an id and the other arguments
-
 
 class Move:
     """A call of a round: which, and what it told."""
 
     __slots__ = (
-        "about",
-        "filled",
-        "following",
-        "has_loss",
-        "key",
-        "key_of",
-        "lines",
-        "name",
-        "position",
-        "rest",
-    )
+        "begins", "clears", "ends", "filled", "fills", "following", "has_loss", "key", "key_of", "lines", "name",
+        "position", "root", "to_none",
+    )  # fmt: skip
 
     def __init__(self, name: str, key: tuple, filled: list[int], heard: list[events.Event]) -> None:
         self.name = name
         self.key = key
         self.key_of = KEYS[name]
-        # Of calls that need no more than a look at their arguments: the object that they are about, and the rest.
-        self.about = key[0] if name in PLAIN and not filled else 0
-        self.rest = key[1:]
         self.position = 0  # in its round
         self.following: Move | None = None  # the next of its round
         self.filled = filled  # ids of the parameters that a backward pass had added to when it ended
         self.lines = [Line(event) for event in heard if type(event) in REPEATED]
         self.has_loss = any(type(event) is events.Backward and event.loss is not None for event in heard)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """What quick_calls.py compares: an id for one kind of call, 0 or None for all the others."""
+        name, key, calm = self.name, self.key, not self.filled
+        zeroes = name in ("zeroed_by_optimizer", "zeroed_by_module") and calm
+        self.clears, self.to_none = key if zeroes else (0, None)
+        self.begins = key[0] if name == "step_begin" and key[1] is False and calm else 0
+        self.ends = key[0] if name == "step_end" and calm else 0
+        self.root = key[0] if name == "backward_begin" and key[1:] == (False, False) and calm else None
+        self.fills = self.filled if name == "backward_end" and key == (False,) else None
 
 
 class Line:
@@ -99,6 +94,7 @@ class Repeating(GradientObserver):
         self.learning = False
         self.round: list[Move] | None = None  # the one that is being learned; None when it cannot be
         self.moves: list[Move] = []  # of the round that was learned last
+        self.first: Move | None = None  # of the moves that are expected
         self.lead = 0  # the optimizer whose step ends a round
         self.counted = 0  # rounds that were only counted
         self.looked_at = 0.0  # when a round was last looked at in full after many that were counted
@@ -140,8 +136,8 @@ class Repeating(GradientObserver):
             return False
         elif expected.has_loss:
             roots = args[0]
-            loss = (roots[0] if type(roots) is tuple else roots).item()
-            if loss - loss != 0:  # neither infinite nor NaN
+            loss = value_of(roots[0] if type(roots) is tuple else roots)
+            if loss is None or not math.isfinite(loss):
                 return False
         following = self.expected = expected.following
         if following is None:
@@ -149,9 +145,8 @@ class Repeating(GradientObserver):
         return True
 
     def round_repeated(self) -> None:
-        self.expected = self.moves[0]
+        self.expected = self.first
         self.counted += 1
-        self.disappointments = 0
         if self.counted & LEAST_COUNTED == LEAST_COUNTED and self.is_time_to_look(self.counted):
             self.make_up()
             self.trusting = False  # the next round is looked at
@@ -172,7 +167,7 @@ class Repeating(GradientObserver):
         for position, move in enumerate(self.moves):
             move.position = position
             move.following = self.moves[position + 1] if position + 1 < len(self.moves) else None
-        self.expected = self.moves[0]
+        self.expected = self.first = self.moves[0]
 
     def catch_up(self) -> None:
         """Tells what was left out, for somebody who asks."""
@@ -184,6 +179,7 @@ class Repeating(GradientObserver):
         counted, cursor = self.counted, 0 if self.expected is None else self.expected.position
         self.counted, self.expected = 0, None
         if counted:
+            self.disappointments = 0
             told = min(told, counted)
             lines = [line for move in self.moves for line in move.lines]
             self.count_only(lines, counted - told)

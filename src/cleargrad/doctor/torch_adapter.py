@@ -66,7 +66,10 @@ class TorchObserver(LibraryObserver):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.is_compiling = real_torch().compiler.is_compiling  # type: ignore[method-assign]
+        compiler = real_torch().compiler
+        # PyTorch's compiler knows these two functions, so that it leaves out what follows when it reads our code.
+        self.is_compiling = compiler.is_compiling  # type: ignore[method-assign]
+        self.is_traced = getattr(compiler, "is_dynamo_compiling", compiler.is_compiling)  # type: ignore[method-assign]
 
     def attach(self, objects: Iterable[Any]) -> None:
         super().attach(objects)

@@ -16,6 +16,8 @@ from cleargrad.doctor.places import Place
 from cleargrad.doctor.rules import Case, rule
 from cleargrad.doctor.sentences import counted, listed, passes_by_line
 
+LATER = 3  # empty steps after which other rules have said what they know of the reason
+
 Kind = tuple[Place | None, Ids]  # of a backward pass: its line, and what it fills
 
 
@@ -117,25 +119,34 @@ def step_without_gradient(event: Backward | Step | End, case: Case) -> Iterator[
     if isinstance(event, End):
         for steps in memory.get("empty", {}).values():
             if steps and not event.failed and steps[0].count == 1 and len(steps) == steps[-1].count:
-                yield nothing_to_step(case, steps[0])
+                memory.setdefault("due", {})[steps[0].optimizer] = steps[0]
+        for step in memory.get("due", {}).values():
+            yield from nothing_to_step(case, step)
         return
     empty = memory.setdefault("empty", {}).setdefault(event.optimizer, [])
+    due = memory.setdefault("due", {})
     use = case.ledger.use
     if use is None or use.dropped or not is_empty(use) or event.closure:
         empty.clear()
-        return
-    empty.append(event)
-    del empty[4:]
-    alone = sum(1 for optimizer in case.registry.optimizers if optimizer.steps) == 1
-    patience = 3 if not alone else 1 if memory.get("backward") else 2
-    first_ones = empty[0].count == 1
-    if len(empty) == patience and (alone or first_ones):
-        yield nothing_to_step(case, empty[0])
+    else:
+        empty.append(event)
+        del empty[7:]
+        alone = sum(1 for optimizer in case.registry.optimizers if optimizer.steps) == 1
+        patience = 3 if not alone else 1 if memory.get("backward") else 2
+        if len(empty) == patience and (alone or empty[0].count == 1):
+            due[event.optimizer] = empty[0]
+        if len(empty) < patience + LATER:
+            return
+    if event.optimizer in due:
+        yield from nothing_to_step(case, due.pop(event.optimizer))
 
 
-def nothing_to_step(case: Case, event: Step) -> Finding:
+def nothing_to_step(case: Case, event: Step) -> Iterator[Finding]:
+    """Told a little later than it is known: other rules may find out why there was no gradient."""
     parameters = event.without_gradient or event.with_gradient
-    return case.finding(
+    if parameters and case.registry.explained.issuperset(parameters):
+        return
+    yield case.finding(
         event,
         f"step {event.step} found no gradient in any of its {counted(len(parameters), 'parameter')}",
         fix="call backward() on a loss of these parameters before step(), outside no_grad()",

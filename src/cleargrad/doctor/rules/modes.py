@@ -15,6 +15,7 @@ from cleargrad.doctor.rules import Case, rule
 from cleargrad.doctor.sentences import listed
 
 REMEMBERED = 64  # backward passes
+PASSES_AFTER = 4  # passes of other networks may come between a network's forward and its own backward
 
 
 @rule("eval-mode-training", "warning", on=(ModeChange, Forward, Backward, Step), every_time=True)
@@ -24,12 +25,17 @@ def eval_mode_training(event: Any, case: Case) -> Iterator[Finding]:
     if isinstance(event, ModeChange):
         note_mode(event, case)
     elif isinstance(event, Forward):
-        memory["evaluating"] = event.evaluating
+        evaluating = memory.setdefault("evaluating", set())
+        evaluating.difference_update(event.modules)
+        evaluating.update(event.evaluating)
+        memory["passes left"] = PASSES_AFTER
     elif isinstance(event, Backward):
         passes = memory.setdefault("passes", {})
-        evaluating = memory.pop("evaluating", ())
-        if evaluating:
-            passes[event.number] = evaluating
+        if memory.get("evaluating"):
+            passes[event.number] = tuple(memory["evaluating"])
+            memory["passes left"] -= 1
+            if not memory["passes left"]:
+                memory["evaluating"] = set()
             while len(passes) > REMEMBERED:
                 del passes[next(iter(passes))]
     elif memory.get("passes"):

@@ -51,14 +51,17 @@ def stale_parameters(event: Step, case: Case) -> Iterator[Finding]:
 
 
 def why_stale(record: Parameter, case: Case) -> tuple[Place | None, str] | None:
-    """The line that took the parameter out of use and in what way, or None where it is in use."""
+    """In what way a parameter came out of use, and the line of the call that did it; None where it is in use.
+
+    A copy is that call. Of a parameter that was replaced, the step is what went wrong: it should have the new one.
+    """
     gone = case.memory.get("gone", {}).get(record.number)
     if gone is not None and not is_held(record, case):
-        return gone.place, "replaced"
+        return None, f"replaced at {gone.place}"
     if gone is not None:
         new = gone.new if isinstance(gone, ModuleReplaced) else (gone.parameter,)
         if any(is_trained_outside(case.registry.parameters[number]) for number in new):
-            return gone.place, "replaced"
+            return None, f"replaced at {gone.place}"
     for copied, received in case.memory.get("copies", {}).get(record.number, ()):
         copy = case.registry.parameters[copied.copy]
         if is_trained_outside(copy) and record.received == received:
@@ -72,10 +75,14 @@ def why_stale(record: Parameter, case: Case) -> tuple[Place | None, str] | None:
 
 
 def line_of_copy(record: Parameter, case: Case) -> Place | None:
-    """Where the copy was made that is trained in place of a parameter, if there is one."""
-    copies = case.memory.get("copies", {}).get(record.number, ())
-    trained = (copied for copied, _ in copies if is_trained_outside(case.registry.parameters[copied.copy]))
-    return next((copied.place for copied in trained), None)
+    """Where the copy was made that is trained in place of a parameter, if there is one (or a copy of a copy)."""
+    waiting, copies = [record.number], case.memory.get("copies", {})
+    for number in waiting:
+        for copied, _ in copies.get(number, ()):
+            if is_trained_outside(case.registry.parameters[copied.copy]):
+                return copied.place
+            waiting.append(copied.copy)
+    return None
 
 
 def is_trained_outside(record: Parameter) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cleargrad.doctor.events import Backward, Step
+from cleargrad.doctor.events import Backward, HandStep, Step
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.ledger import Use
 from cleargrad.doctor.rules import Case, rule
@@ -16,11 +16,11 @@ from cleargrad.doctor.rules.scaling import is_second_step
 from cleargrad.doctor.sentences import counted, listed, passes_by_line
 
 
-@rule("gradient-reused", "error", on=Step)
-def gradient_reused(event: Step, case: Case) -> Iterator[Finding]:
+@rule("gradient-reused", "error", on=(Step, HandStep))
+def gradient_reused(event: Step | HandStep, case: Case) -> Iterator[Finding]:
     """A step used contributions that an earlier step had used."""
     use = case.ledger.use
-    if use is None or not use.reused or is_second_step(event, case):
+    if use is None or not use.reused or (isinstance(event, Step) and is_second_step(event, case)):
         return
     passes = {backward.number: backward for found in use.reused.values() for backward in found}
     fresh = {backward.number: backward for number in use.reused for backward in use.fresh[number]}
@@ -44,12 +44,14 @@ def gradient_reused(event: Step, case: Case) -> Iterator[Finding]:
     )
 
 
-def missing_clear(event: Step, fresh: list[Backward]) -> str:
+def missing_clear(event: Step | HandStep, fresh: list[Backward]) -> str:
     if not fresh:
         return (
             f"call backward() before every step: {event.place} stepped again on gradients that were used up"
         )
     first = min(fresh, key=lambda backward: backward.number)
+    if isinstance(event, HandStep):
+        return f"set every parameter's .grad to None, or call .grad.zero_(), before {first.place}"
     return f"optimizer.zero_grad() is missing before {first.place}"
 
 

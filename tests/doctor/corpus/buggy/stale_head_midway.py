@@ -20,11 +20,11 @@ def loop(model, optimizer, classes):
     for _ in range(4):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(torch.randn(6, 5)), torch.randint(0, classes, (6,))).backward()
-        optimizer.step()
+        optimizer.step()  # <- optimizer-stale-parameter
 
 
 model = Net(4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 loop(model, optimizer, 4)
-model.classifier = nn.Linear(6, 9)  # <- optimizer-stale-parameter
+model.classifier = nn.Linear(6, 9)
 loop(model, optimizer, 9)

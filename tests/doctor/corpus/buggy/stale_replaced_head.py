@@ -16,8 +16,8 @@ class Backbone(nn.Module):
 torch.manual_seed(0)
 model = Backbone()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-model.fc = nn.Linear(8, 3)  # <- optimizer-stale-parameter
+model.fc = nn.Linear(8, 3)
 for _ in range(5):
     optimizer.zero_grad()
     nn.functional.cross_entropy(model(torch.randn(8, 6)), torch.randint(0, 3, (8,))).backward()
-    optimizer.step()
+    optimizer.step()  # <- optimizer-stale-parameter

@@ -11,7 +11,7 @@ class Model(nn.Module):
 
     def resize(self, words):
         old = self.embed
-        self.embed = nn.Embedding(words, 4)  # <- optimizer-stale-parameter
+        self.embed = nn.Embedding(words, 4)
         self.embed.weight.data[: old.num_embeddings] = old.weight.data
 
     def forward(self, ids):
@@ -26,4 +26,4 @@ for _ in range(5):
     loss = nn.functional.cross_entropy(model(torch.randint(0, 12, (8, 3))), torch.randint(0, 2, (8,)))
     optimizer.zero_grad()
     loss.backward()
-    optimizer.step()
+    optimizer.step()  # <- optimizer-stale-parameter

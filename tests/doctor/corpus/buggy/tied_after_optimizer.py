@@ -19,10 +19,10 @@ class Model(nn.Module):
 torch.manual_seed(0)
 model = Model()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-model.out.weight = model.embed.weight  # <- optimizer-stale-parameter
+model.out.weight = model.embed.weight
 for _ in range(10):
     tokens = torch.randint(0, 12, (4, 7))
     loss = nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
     optimizer.zero_grad()
     loss.backward()
-    optimizer.step()
+    optimizer.step()  # <- optimizer-stale-parameter

@@ -1,4 +1,6 @@
-"""FGM: the embedding is perturbed along its gradient, a second backward adds to the first, the weight is restored."""
+"""FGM: the embedding is perturbed along its gradient, a second backward adds to the first, the weight is
+restored.
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,6 @@
-"""Schedulers of many kinds: per batch, per epoch, on a plateau, chained, at the top of later epochs, with a closure."""
+"""Schedulers of many kinds: per batch, per epoch, on a plateau, chained, at the top of later epochs, with a
+closure.
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,6 @@
-"""Two replicas compute, their gradients are averaged by hand into the first, which steps; weights are copied back."""
+"""Two replicas compute, their gradients are averaged by hand into the first, which steps; weights are copied
+back.
+"""
 
 import copy
 
