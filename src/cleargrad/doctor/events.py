@@ -40,6 +40,7 @@ class Backward(Event):
     not_finite: str | None = None  # the first op whose value was not finite, where the loss is not
     infinite_slope: str | None = None  # the op whose slope is infinite, where that was looked at
     plain_mean: bool = False  # the loss is an average over a batch that nothing divides any further
+    for_parameters_only: bool = False  # it keeps its graph, and nobody asked for gradients of anything else
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +77,9 @@ class Zero(Event):
     to_none: bool
     weights: object = (
         None  # where contributions were dropped unused: what the weights were then (Noticing.weights_of)
+    )
+    unread: bool = (
+        False  # the program is known not to have read a gradient since the last pass that kept its graph
     )
 
 

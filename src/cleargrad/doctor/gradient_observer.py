@@ -82,6 +82,11 @@ class GradientObserver(Noticing):
         self.may_be_silent = True  # whether steps that are like many before them need not be told one by one
         self.expected: Any = None  # the call that comes next, as far as one can tell
         self.hand_steps: HandSteps | None = None  # while there is no optimizer
+        self.reads_watched = False
+        self.has_read = (
+            False  # whether the program has read a gradient since the last pass began, if reads are watched
+        )
+        self.listens = False  # whether it has asked for gradients of tensors, by hooks or by retain_grad
         self.attentive = False  # whether `attend` stands between this and what happens
 
     # What engines differ in --------------------------------------------------------------------------------
@@ -145,6 +150,9 @@ class GradientObserver(Noticing):
         root = next(iter(roots), None) if isinstance(roots, tuple) else roots
         if self.show_graph is not None:
             self.show_graph(root)
+        wasteful = (
+            retain_graph and not create_graph and self.hands_watched and self.serves_parameters_only(roots)
+        )
         node = None if root is None else root.grad_fn
         scaler, loss = self.scaler_behind(root), None if node is None else value_of(root)
         self.backward = events.Backward(
@@ -152,7 +160,7 @@ class GradientObserver(Noticing):
             None if node is None else type(node).__name__, self.count_graphs(root),
             loss=loss, not_finite=None if loss is None or math.isfinite(loss) else first_not_finite(root),
             infinite_slope=None if loss is None or not self.looks_at_slopes() else infinite_slope(root),
-            plain_mean=not self.trusting and is_plain_mean(node, scaler),
+            plain_mean=not self.trusting and is_plain_mean(node, scaler), for_parameters_only=wasteful,
         )  # fmt: skip
         self.hear(self.backward)
 
@@ -167,6 +175,19 @@ class GradientObserver(Noticing):
         self.backward = None
         if backward is not None and self.wants(events.BackwardEnd):
             self.hear(events.BackwardEnd(*self.now(), backward.place, backward, failed))
+
+    def serves_parameters_only(self, roots: Any) -> bool:
+        """Whether all that comes of a pass are gradients of parameters; if so, it is noted who reads them."""
+        if not self.reads_watched:
+            self.watch_reads(True)
+        self.has_read = False
+        numbers = self.registry.parameter_numbers.by_id
+        modules = (ref() for ref in self.registry.modules.refs)
+        hooked = any(m is not None and (m._backward_hooks or m._backward_pre_hooks) for m in modules)
+        leaves = [
+            leaf for root in (roots if isinstance(roots, tuple) else (roots,)) for leaf in leaves_behind(root)
+        ]
+        return not self.listens and not hooked and all(id(leaf) in numbers for leaf in leaves)
 
     def looks_at_slopes(self) -> bool:
         """Before the first passes, and now and then: afterwards the graph is gone."""
@@ -270,12 +291,14 @@ class GradientObserver(Noticing):
         numbers = self.same([record.number for record in records])
         drops = not self.ledger.filled.isdisjoint(numbers)
         weights = self.weights_of(self.stepped_with(records)) if drops else None
-        self.hear(events.Zero(*self.now(), user_place(3), numbers, by, owner, to_none, weights))
+        unread = self.reads_watched and not self.has_read
+        self.hear(events.Zero(*self.now(), user_place(3), numbers, by, owner, to_none, weights, unread))
 
     @guarded
     def clip_begin(self, tensors: list[Any]) -> None:
         """Before gradients are clipped."""
         self.flush()
+        self.has_read = True
         self.samples.clear()  # after clipping, the difference to them says nothing
         self.notice([self.known(tensor) for tensor in tensors])
 

@@ -130,7 +130,7 @@ class Ledger:
         self.dropping: set[int] = set()  # parameters with dropped contributions
         self.events: deque[Event] = deque(maxlen=REMEMBERED)
         self.use: Use | None = None  # of the step that is being looked at, for the rules
-        self.last_use: dict[int | None, Use] = {}  # by optimizer, None where the program steps by hand
+        self.last_use: dict[int, Use] = {}  # by optimizer
         self.before: Use | None = None  # what the same optimizer's step before that one used
         self.compared: dict[int, tuple[list[float], list[float]]] = {}  # some values: expected, actual
         self.weights: object = None  # before a step that follows dropped contributions; see Zero.weights
@@ -208,9 +208,10 @@ class Ledger:
             self.dropping.difference_update(use.dropped)
         self.stale.update(event.with_gradient)
         self.filled.difference_update(event.with_gradient)
-        optimizer = getattr(event, "optimizer", None)
-        self.before = self.last_use.get(optimizer)
-        self.use = self.last_use[optimizer] = use
+        self.use = use
+        if not isinstance(event, HandStep):
+            self.before = self.last_use.get(event.optimizer)
+            self.last_use[event.optimizer] = use
         self.steps = max(self.steps, event.step)
 
     # Questions ---------------------------------------------------------------------------------------------

@@ -11,12 +11,14 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cleargrad.doctor.observer import Observer
 from cleargrad.doctor.patches import Patches
-from cleargrad.doctor.places import caller_place
+from cleargrad.doctor.places import PACKAGE, caller_place
 from cleargrad.doctor.quick_calls import step_hooks, watched_backward, watched_zero
 
 MOST_HANDS = 4096  # lines that set gradients and are remembered until gradients are compared
@@ -50,6 +52,7 @@ class LibraryObserver(Observer):
 
     def attach(self, objects: Iterable[Any]) -> None:
         self.tensor = importlib.import_module(self.engine).Tensor
+        self.own_code = (os.path.dirname(sys.modules[self.engine].__file__ or "") + os.sep, PACKAGE)
         self.module = self.part("nn").Module
         self.optimizer = self.part("optim").Optimizer
         self.watch_modules(self.part("nn.modules.module"), self.part("nn").Parameter)
@@ -273,10 +276,13 @@ class LibraryObserver(Observer):
 
     def watch_hands(self, on: bool) -> None:
         if not on:
+            self.watch_reads(False)  # which lies above
             self.hand_patches.restore()
             return
         self.hand_patches.method(self.part("nn").Parameter, "grad", self.watched_slot)
         self.hand_patches.method(self.tensor, "zero_", self.watched_zero)
+        for name in ("register_hook", "register_post_accumulate_grad_hook", "retain_grad"):
+            self.hand_patches.method(self.tensor, name, self.watched_listening)
 
     def watched_slot(self, original: Any) -> property:
         """`parameter.grad`, whose setting is noted with its line where that is the user's."""
@@ -290,7 +296,22 @@ class LibraryObserver(Observer):
 
         return property(original.__get__, change, original.__delete__)
 
+    def watched_listening(self, original: Callable) -> Callable:
+        """A method by which the program asks for gradients of a tensor."""
+
+        @functools.wraps(original)
+        def listen(tensor: Any, *args: Any) -> Any:
+            self.listens = self.listens or not self.calls_itself(2)
+            return original(tensor, *args)
+
+        return listen
+
+    def calls_itself(self, depth: int) -> bool:
+        """Whether a caller is the watched library's own code, or the doctor's."""
+        return sys._getframe(depth).f_code.co_filename.startswith(self.own_code)
+
     def watch_reads(self, on: bool) -> None:
+        self.reads_watched = on
         if on:
             self.read_patches.method(self.part("nn").Parameter, "grad", self.watched_reading)
             self.read_patches.method(self.tensor, "grad", self.watched_reading)
@@ -301,9 +322,11 @@ class LibraryObserver(Observer):
         """`tensor.grad`, of which the line that reads it is noted where that is the user's."""
 
         def read(tensor: Any) -> Any:
-            place = caller_place(2)
-            if place is not None and self.hand_steps is not None and tensor.requires_grad:
-                self.hand_steps.reads[id(tensor)] = place
+            if not self.calls_itself(2):
+                self.has_read = True
+                place = caller_place(2)
+                if place is not None and self.hand_steps is not None and tensor.requires_grad:
+                    self.hand_steps.reads[id(tensor)] = place
             return original.__get__(tensor)
 
         return property(read, original.__set__, original.__delete__)

@@ -64,8 +64,12 @@ class Noticing:
         return self.tuples.setdefault(found, found)
 
     def hook(self, record: Parameter, tensor: Any) -> None:
-        """Makes sure that `accumulated` is called for the parameter."""
+        """Makes sure that `filled` gets the parameter when a pass has added to its gradient."""
         record.hooked = True
+
+    def unhook(self, records: list[Parameter]) -> bool:
+        """Undoes `hook` for a while, between passes, where an engine gains by it; says whether it did."""
+        return False
 
     # Who is who --------------------------------------------------------------------------------------------
 

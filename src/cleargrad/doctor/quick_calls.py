@@ -58,7 +58,11 @@ def watched_backward(watch: Any, backward: Callable) -> Callable:
             end(True)
             raise
         ending = watch.expected
-        if ending is not None and ending.fills == list(map(id, filled)):
+        if (
+            ending is not None
+            and ending.fills == list(map(id, filled))
+            and (not ending.witnesses or have_gradients(ending.witnesses))
+        ):
             filled.clear()
             watch.expected = ending.following
         else:
@@ -75,6 +79,17 @@ def is_number(loss: Any) -> bool:
         return value - value == 0
     except Exception:  # more than one element, or none: not for us to judge
         return False
+
+
+def have_gradients(witnesses: list[Callable[[], Any]]) -> bool:
+    """Whether all of some parameters, which are looked at through weak references, have a gradient."""
+    try:
+        for witness in witnesses:
+            if witness().grad is None:
+                return False
+    except AttributeError:  # one is gone
+        return False
+    return True
 
 
 def watched_zero(watch: Any, tell: Callable[[Any, bool], None], original: Callable) -> Callable:

@@ -80,6 +80,49 @@ def gradients_cleared_in_every_micro_batch(event: Step, case: Case) -> Iterator[
     )
 
 
+@rule("gradient-discarded", "error", on=Step)
+def loss_cleared_before_the_next(event: Step, case: Case) -> Iterator[Finding]:
+    """backward of one loss, zero_grad, backward of another from the same graph, step: the first loss is lost."""
+    use = case.ledger.use
+    history = case.memory.setdefault(event.optimizer, [])
+    if use is None:
+        return
+    lost = None if event.closure else losses_lost(use, case.ledger.weights)
+    history.append(lost)
+    del history[:-3]
+    if lost is None or history != [lost] * 3:
+        return
+    passes, zeros = dropped_by(use.dropped.values())
+    last = zeros[max(zeros)]
+    yield case.finding(
+        event,
+        f"step {event.step} used nothing of {passes_by_line(passes.values())}, whose gradients were cleared at "
+        f"{last.place} before the next backward call",
+        fix=f"leave out {last.place}: backward() adds up the gradients of all losses",
+        evidence=[
+            "the same in each of the last 3 steps",
+            "nothing has read the gradients in between, and no hook has seen them",
+        ],
+        place=last.place,
+        parameters=use.dropped,
+    )
+
+
+def losses_lost(use: Use, weights: object) -> tuple[tuple[Place | None, Place | None], ...] | None:
+    """The lines of passes that were for nothing, and of what cleared them; None where they may have been of use."""
+    passes, zeros = dropped_by(use.dropped.values())
+    used = {backward.place for found in use.fresh.values() for backward in found}
+    filled = {number for backward in passes.values() for number in backward.parameters}
+    if not used or use.by_hand or use.reused or not filled <= use.dropped.keys():
+        return None
+    if not all(each.for_parameters_only and each.place not in used for each in passes.values()):
+        return None
+    if not all(zero.unread and zero.place is not None and zero.weights == weights for zero in zeros.values()):
+        return None
+    lines = [(backward.place, zero.place) for pairs in use.dropped.values() for backward, zero in pairs]
+    return tuple(dict.fromkeys(lines)) or None
+
+
 def micro_batches_lost(use: Use) -> tuple[int, Zero | None]:
     """How many passes of the same kind as the one that was used were dropped, all by the same line."""
     found: tuple[int, Zero | None] = (0, None)

@@ -71,7 +71,7 @@ def is_second_step(event: Step, case: Case) -> bool:
     use, before = case.ledger.use, case.ledger.before
     if use is None or before is None or event.scaler is not None or any(use.fresh.values()):
         return False
-    by_scaler = isinstance(before.step, Skip) or before.step.scaler is not None
+    by_scaler = not isinstance(before.step, Step) or before.step.scaler is not None
     return by_scaler and bool(event.with_gradient)
 
 
