@@ -40,6 +40,7 @@ class Backward(Event):
     not_finite: str | None = None  # the first op whose value was not finite, where the loss is not
     infinite_slope: str | None = None  # the op whose slope is infinite, where that was looked at
     plain_mean: bool = False  # the loss is an average over a batch that nothing divides any further
+    used: bool = False  # a step has used some of it; the ledger says so
     for_parameters_only: bool = False  # it keeps its graph, and nobody asked for gradients of anything else
 
 

@@ -1,9 +1,8 @@
 """Steps that a program makes by its own hand, as in `w -= rate * w.grad`, without any optimizer.
 
-Nothing is called that could be watched. But weights that have moved along their gradients, the same multiple
-of it in every element, were stepped with them. Only gradients that are still there when the next pass begins
-are compared: a program that clears them has done nothing that anybody need know of. Read next:
-gradient_observer.py.
+Nothing is called that could be watched. But weights that have all moved by one multiple of their gradients were
+stepped with them. Only gradients that are still there when the next pass begins are compared: a program that clears
+them has done nothing that anybody need know of. Read next: gradient_observer.py.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from cleargrad.doctor.ledger import Ledger
 from cleargrad.doctor.noticing import probe_of
 from cleargrad.doctor.places import Place
 
-CLOSE = (
-    1e-4  # of how far the weights have moved: what may be left when their way along the gradient is taken off
-)
+CLOSE = 1e-4  # of how far weights have moved: what may be left when their way along the gradient is taken off
 ROUNDING = 1e-6  # of the weights themselves
 
 
@@ -37,9 +34,9 @@ class HandSteps:
                 self.before[number] = probe_of(tensor)
 
     def moved(self) -> list[int]:
-        """The parameters that were stepped with the gradients they still have."""
-        found = []
-        for number, before in self.before.items():
+        """The parameters that were stepped with the gradients they still have, all of them at one rate."""
+        found, before, now, slopes = [], [], [], []
+        for number, values in self.before.items():
             record = self.ledger.registry.parameters[number]
             tensor = record.ref()
             grad = None if tensor is None else tensor.grad
@@ -47,10 +44,11 @@ class HandSteps:
                 continue
             if id(grad) != record.grad_id or grad._version != record.grad_version:
                 continue  # edited by hand as well
-            now, slopes = probe_of(tensor), probe_of(grad)
-            if along(before, now, slopes):
-                found.append(number)
-        return found
+            found.append(number)
+            before += values
+            now += probe_of(tensor)
+            slopes += probe_of(grad)
+        return found if len(now) > 1 and along(before, now, slopes) else []
 
     def place_of(self, numbers: Iterable[int]) -> Place | None:
         """The line that made the step of some parameters: it has read their gradients."""

@@ -192,6 +192,8 @@ class Ledger:
                 use.reused[parameter] = bucket.stale
                 use.earlier[parameter] = list(bucket.uses)
             found = fresh[parameter] = bucket.fresh
+            for backward in found:
+                backward.used = True
             if len(found) > use.passes:
                 use.passes = len(found)
             if bucket.dropped:

@@ -112,8 +112,7 @@ def losses_lost(use: Use, weights: object) -> tuple[tuple[Place | None, Place | 
     """The lines of passes that were for nothing, and of what cleared them; None where they may have been of use."""
     passes, zeros = dropped_by(use.dropped.values())
     used = {backward.place for found in use.fresh.values() for backward in found}
-    filled = {number for backward in passes.values() for number in backward.parameters}
-    if not used or use.by_hand or use.reused or not filled <= use.dropped.keys():
+    if not used or use.by_hand or use.reused or any(each.used for each in passes.values()):
         return None
     if not all(each.for_parameters_only and each.place not in used for each in passes.values()):
         return None
@@ -134,6 +133,10 @@ def micro_batches_lost(use: Use) -> tuple[int, Zero | None]:
         kinds |= {kind_of(backward) for backward, _ in dropped}
         lines = {zero.place for _, zero in dropped}
         if len(fresh) != 1 or len(kinds) != 1 or len(lines) != 1 or None in lines:
+            return 0, None
+        if any(
+            backward.used for backward, _ in dropped
+        ):  # by other optimizers: one block of a model at a time
             return 0, None
         first = dropped[0][1]
         if use.cleared.get(parameter) not in lines:  # the first pass of the window followed another clearing

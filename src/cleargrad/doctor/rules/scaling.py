@@ -13,7 +13,6 @@ from cleargrad.doctor.events import (
     ScalerMade,
     ScalerStep,
     ScalerUpdate,
-    Skip,
     Step,
     Unscale,
 )
