@@ -113,6 +113,12 @@ def test_result_layouts(layout):
         check(matrix((m, k), "rows"), matrix((k, n), "rows", seed=1), layout=layout)
 
 
+def test_every_end_of_packed_strips():
+    """Neighbouring rows are copied by vectors that reach beyond a strip; behind the last, nothing may be read."""
+    for m, k in product(range(30, 43), (137, 144, 600)):
+        check(guarded((m, k), "columns", True), matrix((k, 40), "rows", seed=1), threads=2)
+
+
 def test_every_small_size():
     sizes = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17)
     for m, n, k in product(sizes, (1, 7, 8, 9, 16, 31), (1, 3, 8)):

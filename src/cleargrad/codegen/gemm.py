@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from cleargrad.codegen.gemm_dots import DotMultiplier
-from cleargrad.codegen.gemm_tiles import Finish, Multiplier, Structure, right_packer
+from cleargrad.codegen.gemm_tiles import Finish, Multiplier, Structure
 from cleargrad.codegen.jit import Kernel, lanes, named, registers
 from cleargrad.codegen.llvm_text import SIZES
+from cleargrad.codegen.packing import right_packer
 from cleargrad.codegen.team import SCRATCH
 
 ELEMENTS = {"float32": "float", "float64": "double"}

@@ -10,11 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cleargrad.codegen.jit import Kernel
-from cleargrad.codegen.llvm_text import Val, vector
-from cleargrad.codegen.packing import PARAMETERS, Matrix, ProductCode, pack_panel, pack_strip
+from cleargrad.codegen.llvm_text import SIZES, Val, vector
+from cleargrad.codegen.packing import (
+    PARAMETERS,
+    Matrix,
+    ProductCode,
+    copy_neighbours,
+    pack_panel,
+    pack_single_elements,
+    reach,
+)
 
 UNROLL = 4
-CHUNK = 16  # k that are packed together
+CHUNK = 8  # k that are packed together
+MANY = 32  # strips among which the cost of fetching columns is not felt
+LINE = 64
 NUMBERS = (
     "m",
     "n",
@@ -182,16 +192,81 @@ class Multiplier:
         start = code.at(self.left, code.product(begin, along), self.element)
         with code.loop(code.integer(0), depth, CHUNK) as k:
             now = code.least(code.sub(depth, k), code.integer(CHUNK))
-            with code.loop(self.first_strip, self.last_strip) as strip:
-                row = self.row_of(strip)
-                first = code.add(code.product(row, across), code.product(k, along))
-                matrix = Matrix(code.at(start, first, self.element), self.element, along, across)
-                rows = code.sub(code.word("m"), row)
-                strip_start = self.packed_strip(row, depth)
-                for number, height in enumerate(self.structure.heights):
-                    with code.when(self.is_height(strip, number)):
-                        target = code.at(strip_start, code.mul(k, code.integer(height)), self.element)
-                        pack_strip(code, matrix, target, height, self.structure.lanes, rows, now)
+            here = Matrix(code.at(start, code.product(k, along), self.element), self.element, along, across)
+            for number, height in enumerate(self.structure.heights):
+                first, last = self.strips_of_height(number)
+                if self.structure.left == "row":
+                    first = self.pack_quickly(here, number, first, last, k, depth)
+                with code.loop(first, last) as strip:
+                    matrix, target, rows = self.strip_to_pack(here, strip, height, k, depth)
+                    pack_single_elements(code, matrix, target, height, rows, now)
+
+    def pack_quickly(self, here: Matrix, number: int, first: Val, last: Val, k: Val, depth: Val) -> Val:
+        """Packs strips by whole vectors while there are rows enough behind them; the first strip that is left."""
+        code, s = self.code, self.structure
+        height = s.heights[number]
+        before = code.integer(0) if number == 0 else code.word("tall")  # strips, which are all tall
+        rows = code.sub(code.word("m"), code.mul(before, code.integer(s.heights[0])))
+        enough = code.sub(rows, code.integer(reach(height, s.lanes) - height))
+        end = code.add(before, code.binary("sdiv", enough, code.integer(height)))
+        end = code.most(code.least(end, last), first)
+        whole = code.compare("sge", code.sub(depth, k), code.integer(CHUNK))
+        end = code.select(whole, end, first)
+        with code.loop(first, end) as strip:
+            matrix, target, _ = self.strip_to_pack(here, strip, height, k, depth)
+            copy_neighbours(code, matrix, target, height, s.lanes, CHUNK)
+        return end
+
+    def strip_to_pack(
+        self, here: Matrix, strip: Val, height: int, k: Val, depth: Val
+    ) -> tuple[Matrix, Val, Val]:
+        """Where a strip lies, where some k of it go, and how many rows there are from its first one on."""
+        code, row = self.code, self.row_of(strip)
+        start = code.at(here.start, code.product(row, here.across), self.element)
+        target = code.at(self.packed_strip(row, depth), code.mul(k, code.integer(height)), self.element)
+        matrix = Matrix(start, self.element, here.along_k, here.across)
+        return matrix, target, code.sub(code.word("m"), row)
+
+    def strips_of_height(self, number: int) -> tuple[Val, Val]:
+        """The strips of the unit that have one of the heights: the first, and where they end."""
+        code, first, last = self.code, self.first_strip, self.last_strip
+        if len(self.structure.heights) == 1:
+            return first, last
+        tall = code.word("tall")
+        return (code.most(first, tall), last) if number else (first, code.least(last, tall))
+
+    def next_panel(self, panel: Val, begin: Val, depth: Val) -> tuple[Val, Val]:
+        """Where the panel lies that will be packed next, and how many k of it there are."""
+        code = self.code
+        after, later = code.add(panel, code.integer(1)), code.add(begin, depth)
+        same = code.compare("slt", after, self.last_panel)
+        column = code.mul(code.select(same, after, self.first_panel), code.integer(self.structure.panel))
+        first = code.select(same, begin, later)
+        across, along = self.stride("right", "column"), self.stride("right", "k")
+        place = code.add(code.product(column, across), code.product(first, along))
+        count = code.least(depth, code.sub(code.word("k"), first))
+        return code.at(self.right, place, self.element), count
+
+    def fetch(self, start: Val, count: Val, strip: Val) -> None:
+        """Fetches a strip's share of the next panel, which comes from far while tiles are multiplied."""
+        code, s = self.code, self.structure
+        lines, elements = -(-s.panel * SIZES[self.element] // LINE), LINE // SIZES[self.element]
+        strips = code.sub(self.last_strip, self.first_strip)
+        if s.right == "k":
+            count = code.select(code.compare("sge", strips, code.integer(MANY)), count, code.integer(0))
+        each = code.add(code.binary("udiv", count, strips), code.integer(1))
+        begin = code.mul(code.sub(strip, self.first_strip), each)
+        with code.loop(begin, code.least(code.add(begin, each), count)) as number:
+            for line in range(lines):
+                if s.right == "column":
+                    along = code.mul(number, self.stride("right", "k"))
+                    place = code.add(along, code.integer(line * elements))
+                else:
+                    index = code.add(code.mul(number, code.integer(lines)), code.integer(line))
+                    column = code.binary("urem", index, code.integer(s.panel))
+                    k = code.mul(code.binary("udiv", index, code.integer(s.panel)), code.integer(elements))
+                    place = code.add(code.mul(column, self.stride("right", "column")), k)
+                code.prefetch(code.at(start, place, self.element), 2)
 
     def packed_strip(self, row: Val, depth: Val) -> Val:
         """Where the strip that begins with a row lies packed."""
@@ -220,7 +295,11 @@ class Multiplier:
             if s.right_mode == "panel":
                 self.pack_right(panel, begin, depth)
             right = self.panel_start(panel, column, begin)
+            fetching = s.right_mode == "panel" and s.right != "none"
+            ahead = self.next_panel(panel, begin, depth) if fetching else None
             with code.loop(self.first_strip, self.last_strip) as strip:
+                if ahead is not None:
+                    self.fetch(*ahead, strip)
                 row = self.row_of(strip)
                 rows = code.sub(code.word("m"), row)
                 sums = self.sums(strip, panel)
@@ -229,6 +308,8 @@ class Multiplier:
                 for number, height in enumerate(s.heights):
                     with code.when(self.is_height(strip, number)):
                         left = self.left_rows(row, rows, height, begin, depth)
+                        if s.left == "k" and not s.left_packed:
+                            self.fetch_rows(left, height)
                         for is_whole in self.kinds_of_panels():
                             fits = code.compare("eq", Val("true" if is_whole else "false", "i1"), whole)
                             with code.when(fits if s.whole and s.edge else Val("true", "i1")):
@@ -279,6 +360,13 @@ class Multiplier:
             index = code.least(code.integer(number), last) if number else code.integer(0)
             found.append(code.at(start, code.product(index, across), self.element))
         return found
+
+    def fetch_rows(self, left: list[Val], height: int) -> None:
+        """Fetches the beginning of each row of the next strip: from there on, processors see where it goes."""
+        code = self.code
+        step = code.mul(code.integer(height), self.stride("left", "row"))
+        for start in left:
+            code.prefetch(code.at(start, step, self.element), 1)
 
     # Results -----------------------------------------------------------------------------------------------
 
@@ -401,29 +489,3 @@ class Tile:
             wide = code.splat(factor, s.lanes)
             for number, value in enumerate(values):
                 sums[row, number] = code.fma(wide, value, sums[row, number])
-
-
-def right_packer(
-    element: str, lanes: int, vectors: int, right: str, batches: int
-) -> tuple[Kernel, list[str]]:
-    """The kernel that packs the right operand for all, panel by panel, and its arguments."""
-    names = ["right", "target", "n", "k", "right_k", "right_column", "panels", "panel_size"]
-    names += [f"{what}_{axis}" for axis in range(batches) for what in ("batch", "right")]
-    code, width = ProductCode(names), lanes * vectors
-    with code.loop(PARAMETERS[1], PARAMETERS[2]) as unit:
-        panel = code.binary("urem", unit, code.word("panels"))
-        number = code.binary("udiv", unit, code.word("panels"))
-        start = code.word("right", "ptr")
-        for axis in reversed(range(batches)):
-            index = number if axis == 0 else code.binary("urem", number, code.word(f"batch_{axis}"))
-            number = number if axis == 0 else code.binary("udiv", number, code.word(f"batch_{axis}"))
-            start = code.at(start, code.mul(index, code.word(f"right_{axis}")), element)
-        along = code.integer(1) if right == "k" else code.word("right_k")
-        across = code.integer(1) if right == "column" else code.word("right_column")
-        column = code.mul(panel, code.integer(width))
-        columns = code.least(code.sub(code.word("n"), column), code.integer(width))
-        matrix = Matrix(code.at(start, code.product(column, across), element), element, along, across)
-        target = code.at(code.word("target", "ptr"), code.mul(unit, code.word("panel_size")), element)
-        pack_panel(code, matrix, target, lanes, vectors, columns, code.word("k"))
-    code.do("ret void")
-    return Kernel(code.function("kernel", PARAMETERS), tuple(code.declared)), names

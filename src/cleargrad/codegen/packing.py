@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cleargrad.codegen.jit import Kernel
 from cleargrad.codegen.llvm_text import SIZES, Code, Val, element_of, vector, width_of
 
 PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]
@@ -78,6 +79,11 @@ class ProductCode(Code):
             lanes = range(2 * width_of(parts[0].type))
             parts = [self.shuffle(a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
+
+    def prefetch(self, place: Val, cache: int) -> None:
+        """Asks for a line of memory, up to this cache; it is no error if there is no such memory."""
+        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.do(f"call void @llvm.prefetch.p0({place}, i32 0, i32 {4 - cache}, i32 1)")
 
     def product(self, a: Val, b: Val) -> Val:
         """An offset: what is multiplied by a literal 1 stays as it is."""
@@ -219,30 +225,53 @@ def pack_single_elements(
             code.store(code.load(place, source.element), code.at(to, column, source.element))
 
 
-def pack_strip(
-    code: ProductCode, source: Matrix, target: Val, height: int, lanes: int, rows: Val, depth: Val
-) -> None:
-    """Copies `rows` rows, at most `height`, of `depth` elements, k by k."""
-    if source.across.name != "1":
-        pack_single_elements(code, source, target, height, rows, depth)
-        return
-    full = code.compare("sge", rows, code.integer(height))
-    with code.when(full):
-        copy_neighbours(code, source, target, height, lanes, depth)
-    with code.when(code.opposite(full)):
-        pack_single_elements(code, source, target, height, rows, depth)
+def reach(height: int, lanes: int) -> int:
+    """How many neighbours `copy_neighbours` reads for each k: more than it needs where one vector is enough."""
+    return 1 << (height - 1).bit_length() if height <= lanes else height
 
 
 def copy_neighbours(
-    code: ProductCode, source: Matrix, target: Val, height: int, lanes: int, depth: Val
+    code: ProductCode, source: Matrix, target: Val, height: int, lanes: int, depth: int
 ) -> None:
-    """Copies rows that lie side by side, by as few vectors as make up the height."""
-    with code.loop(code.integer(0), depth) as k:
-        row = code.at(source.start, code.mul(k, source.along_k), source.element)
-        to = code.at(target, code.mul(k, code.integer(height)), source.element)
-        done = 0
+    """Copies rows that lie side by side, k by k.
+
+    A vector with lanes too many is stored as it is: the next k is stored over them. What lies behind the last k
+    must stay, so that it is copied in pieces that fit.
+    """
+    for k in range(depth):
+        line = code.at(source.start, code.mul(code.integer(k), source.along_k), source.element)
+        place, done = code.at(target, code.integer(k * height), source.element), 0
         while done < height:
-            width = min(lanes, 1 << (height - done).bit_length() - 1)
-            value = code.load(code.at(row, code.integer(done), source.element), vector(source.element, width))
-            code.store(value, code.at(to, code.integer(done), source.element))
+            fitting = min(lanes, 1 << (height - done).bit_length() - 1)
+            width = reach(height, lanes) if k < depth - 1 and height <= lanes else fitting
+            value = code.load(
+                code.at(line, code.integer(done), source.element), vector(source.element, width)
+            )
+            code.store(value, code.at(place, code.integer(done), source.element))
             done += width
+
+
+def right_packer(
+    element: str, lanes: int, vectors: int, right: str, batches: int
+) -> tuple[Kernel, list[str]]:
+    """The kernel that packs the right operand for all, panel by panel, and its arguments."""
+    names = ["right", "target", "n", "k", "right_k", "right_column", "panels", "panel_size"]
+    names += [f"{what}_{axis}" for axis in range(batches) for what in ("batch", "right")]
+    code, width = ProductCode(names), lanes * vectors
+    with code.loop(PARAMETERS[1], PARAMETERS[2]) as unit:
+        panel = code.binary("urem", unit, code.word("panels"))
+        number = code.binary("udiv", unit, code.word("panels"))
+        start = code.word("right", "ptr")
+        for axis in reversed(range(batches)):
+            index = number if axis == 0 else code.binary("urem", number, code.word(f"batch_{axis}"))
+            number = number if axis == 0 else code.binary("udiv", number, code.word(f"batch_{axis}"))
+            start = code.at(start, code.mul(index, code.word(f"right_{axis}")), element)
+        along = code.integer(1) if right == "k" else code.word("right_k")
+        across = code.integer(1) if right == "column" else code.word("right_column")
+        column = code.mul(panel, code.integer(width))
+        columns = code.least(code.sub(code.word("n"), column), code.integer(width))
+        matrix = Matrix(code.at(start, code.product(column, across), element), element, along, across)
+        target = code.at(code.word("target", "ptr"), code.mul(unit, code.word("panel_size")), element)
+        pack_panel(code, matrix, target, lanes, vectors, columns, code.word("k"))
+    code.do("ret void")
+    return Kernel(code.function("kernel", PARAMETERS), tuple(code.declared)), names
