@@ -37,7 +37,7 @@ def results(engine: str) -> dict[str, Any]:
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-m", "tests.doctor.run_corpus", engine, *paths]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, cwd=ROOT)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -43,7 +43,7 @@ class LibraryObserver(Observer):
         return False
 
     def is_traced(self) -> bool:
-        """The same, asked by calls that are made thousands of times, where only the compiler's own reading counts."""
+        """The same, for calls that are made thousands of times: only whether a compiler reads this very line."""
         return self.is_compiling()
 
     def part(self, name: str) -> Any:
@@ -81,8 +81,10 @@ class LibraryObserver(Observer):
 
     def existing(self) -> list[Any]:
         """Models and optimizers that the program has made before the watch began."""
-        kinds = (self.part("nn").Module, self.part("optim").Optimizer)
-        return [thing for thing in gc.get_objects() if issubclass(type(thing), kinds)]
+        kinds = with_subclasses(self.part("nn").Module) | with_subclasses(self.part("optim").Optimizer)
+        # Objects refer to their classes. A list of all objects would take longer, and hold on to tuples that other
+        # threads are just making, which then cannot be finished.
+        return [thing for thing in gc.get_referrers(*kinds) if type(thing) in kinds]
 
     def see(self, thing: Any) -> None:
         if isinstance(thing, self.module):
@@ -412,12 +414,18 @@ class LibraryObserver(Observer):
 
 def with_own(base: type, name: str) -> list[type]:
     """A class and all classes below it that define a method themselves."""
-    found, waiting = [], [base]
+    return [kind for kind in with_subclasses(base) if name in vars(kind)]
+
+
+def with_subclasses(base: type) -> set[type]:
+    """A class and all classes below it."""
+    found: set[type] = set()
+    waiting = [base]
     while waiting:
         kind = waiting.pop()
-        waiting += kind.__subclasses__()
-        if name in vars(kind) and kind not in found:
-            found.append(kind)
+        if kind not in found:
+            found.add(kind)
+            waiting += kind.__subclasses__()
     return found
 
 

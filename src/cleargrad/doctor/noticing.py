@@ -67,10 +67,6 @@ class Noticing:
         """Makes sure that `filled` gets the parameter when a pass has added to its gradient."""
         record.hooked = True
 
-    def unhook(self, records: list[Parameter]) -> bool:
-        """Undoes `hook` for a while, between passes, where an engine gains by it; says whether it did."""
-        return False
-
     # Who is who --------------------------------------------------------------------------------------------
 
     def known(self, tensor: Any, place: Place | None = None) -> Parameter:

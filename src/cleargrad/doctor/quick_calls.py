@@ -58,11 +58,7 @@ def watched_backward(watch: Any, backward: Callable) -> Callable:
             end(True)
             raise
         ending = watch.expected
-        if (
-            ending is not None
-            and ending.fills == list(map(id, filled))
-            and (not ending.witnesses or have_gradients(ending.witnesses))
-        ):
+        if ending is not None and ending.fills == list(map(id, filled)):
             filled.clear()
             watch.expected = ending.following
         else:
@@ -79,17 +75,6 @@ def is_number(loss: Any) -> bool:
         return value - value == 0
     except Exception:  # more than one element, or none: not for us to judge
         return False
-
-
-def have_gradients(witnesses: list[Callable[[], Any]]) -> bool:
-    """Whether all of some parameters, which are looked at through weak references, have a gradient."""
-    try:
-        for witness in witnesses:
-            if witness().grad is None:
-                return False
-    except AttributeError:  # one is gone
-        return False
-    return True
 
 
 def watched_zero(watch: Any, tell: Callable[[Any, bool], None], original: Callable) -> Callable:
@@ -124,8 +109,13 @@ def step_hooks(watch: Any) -> tuple[Hook, Hook]:
 
     def step_begins(optimizer: Any, args: tuple, kwargs: dict) -> None:
         expected = None if traced() else watch.expected
-        plain = len(args) == 1 and not kwargs and not filled
-        if expected is not None and plain and expected.begins == id(optimizer):
+        if (
+            expected is not None
+            and expected.begins == id(optimizer)
+            and len(args) == 1
+            and not kwargs
+            and not filled
+        ):
             watch.expected = expected.following
         elif not compiling():
             closure = kwargs.get("closure", args[1] if len(args) > 1 else None)

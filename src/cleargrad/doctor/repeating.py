@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from threading import get_ident
 from time import process_time
 from typing import Any
 
@@ -49,7 +48,7 @@ class Move:
 
     __slots__ = (
         "begins", "clears", "ends", "filled", "fills", "following", "has_loss", "key", "key_of", "lines", "name",
-        "position", "root", "to_none", "witnesses",
+        "position", "root", "to_none",
     )  # fmt: skip
 
     def __init__(self, name: str, key: tuple, filled: list[int], heard: list[events.Event]) -> None:
@@ -72,7 +71,6 @@ class Move:
         self.ends = key[0] if name == "step_end" and calm else 0
         self.root = key[0] if name == "backward_begin" and key[1:] == (False, False) and calm else None
         self.fills = self.filled if name == "backward_end" and key == (False,) else None
-        self.witnesses: list[Callable[[], Any]] = []  # parameters whose gradients tell instead of their hooks
 
 
 class Line:
@@ -101,7 +99,6 @@ class Repeating(GradientObserver):
         self.counted = 0  # rounds that were only counted
         self.looked_at = 0.0  # when a round was last looked at in full after many that were counted
         self.disappointments = 0
-        self.thread, self.threads = 0, 0  # the last that was seen to train, and how often it was another
 
     def perform(self, method: Callable, args: tuple) -> None:
         method(self, *args)
@@ -171,42 +168,6 @@ class Repeating(GradientObserver):
             move.position = position
             move.following = self.moves[position + 1] if position + 1 < len(self.moves) else None
         self.expected = self.first = self.moves[0]
-        self.spare_hooks()
-
-    def spare_hooks(self) -> None:
-        """Hooks of parameters are taken out where their gradients tell as much: cleared to None by the round, they
-        are there again after its only pass if that pass has filled them. Other parameters keep their hooks."""
-        passes = [move for move in self.moves if move.filled]
-        if len(passes) != 1 or passes[0].fills is None or self.threads != 1:
-            return
-        ending = passes[0]
-        beginning = self.moves[ending.position - 1]
-        if beginning.name != "backward_begin":
-            return
-        before = [line.event for move in self.moves[: beginning.position] for line in move.lines]
-        cleared: set[int] = set()
-        for event in before:
-            if type(event) is events.Zero and event.to_none:
-                cleared.update(event.parameters)
-        numbers = self.registry.parameter_numbers.by_id
-        records = [self.registry.parameters[numbers[key]] for key in ending.filled if key in numbers]
-        known = len(records) == len(ending.filled) == len({record.number for record in records})
-        if known and all(record.number in cleared for record in records) and self.unhook(records):
-            ending.fills, ending.witnesses = [], [record.ref for record in records]
-
-    def hook_again(self) -> None:
-        """Hooks that were taken out are put back; what a pass that is under way has filled is noted."""
-        for move in self.moves:
-            if not move.witnesses:
-                continue
-            for ref in move.witnesses:
-                tensor = ref()
-                if tensor is None:
-                    continue
-                self.hook(self.registry.parameter(tensor), tensor)
-                if self.expected is move and tensor.grad is not None:
-                    self.filled.append(tensor)
-            move.fills, move.witnesses = move.filled, []
 
     def catch_up(self) -> None:
         """Tells what was left out, for somebody who asks."""
@@ -215,7 +176,6 @@ class Repeating(GradientObserver):
 
     def make_up(self, told: int = 2) -> None:
         """Tells the last of the rounds that were only counted, and what has begun of the next."""
-        self.hook_again()
         counted, cursor = self.counted, 0 if self.expected is None else self.expected.position
         self.counted, self.expected = 0, None
         if counted:
@@ -311,9 +271,6 @@ class Repeating(GradientObserver):
 
     def learn(self, method: Callable, name: str, args: tuple) -> None:
         """Does what a call does, and notes it as part of the round."""
-        if self.thread != get_ident():
-            self.thread = get_ident()
-            self.threads += 1
         if self.round is None or name not in KEYS or len(self.round) > MOST_CALLS:
             self.round = None
             self.perform(method, args)

@@ -66,7 +66,6 @@ class TorchObserver(LibraryObserver):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.hooks: dict[int, Any] = {}  # by parameter: what removes its hook
         compiler = real_torch().compiler
         # PyTorch's compiler knows these two functions, so that it leaves out what follows when it reads our code.
         self.is_compiling = compiler.is_compiling  # type: ignore[method-assign]
@@ -87,25 +86,7 @@ class TorchObserver(LibraryObserver):
 
     def hook(self, record: Parameter, tensor: Any) -> None:
         record.hooked = True
-        self.hooks[record.number] = tensor.register_post_accumulate_grad_hook(self.filled.append)
-
-    def unhook(self, records: list[Parameter]) -> bool:
-        tensors = [record.ref() for record in records]
-        for tensor in tensors:
-            if tensor is None or len(tensor._post_accumulate_grad_hooks or ()) != 1:
-                return False
-        for record, tensor in zip(records, tensors, strict=True):
-            self.hooks.pop(record.number).remove()
-            tensor._post_accumulate_grad_hooks = (
-                None  # with an empty dictionary, passes would still take the lock
-            )
-        return True
-
-    def detach(self) -> None:
-        for handle in self.hooks.values():
-            handle.remove()
-        self.hooks.clear()
-        super().detach()
+        self.patches.handle(tensor.register_post_accumulate_grad_hook(self.filled.append))
 
     def norms(self, tensors: list[Any]) -> list[float]:
         if not tensors:
