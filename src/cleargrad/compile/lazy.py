@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,22 +38,18 @@ def kind_of(dtype: np.dtype) -> str:
     return name
 
 
-@dataclass(eq=False)
 class Buffer:
     """Memory for one value: where it comes from is `role`, its place is found by the plan."""
 
-    number: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    role: str  # "inside", "input", "outside", "constant"
-    strides: tuple[int, ...]  # in elements
+    __slots__ = ("dtype", "number", "role", "shape", "size", "strides")
 
-    @property
-    def size(self) -> int:
-        size = 1
-        for extent in self.shape:
-            size *= extent
-        return size
+    def __init__(
+        self, number: int, shape: tuple[int, ...], dtype: np.dtype, role: str, strides: tuple[int, ...]
+    ):
+        self.number, self.shape, self.dtype = number, shape, dtype
+        self.role = role  # "inside", "input", "outside", "constant"
+        self.strides = strides  # in elements
+        self.size = prod(shape)
 
     def __repr__(self) -> str:
         return f"b{self.number}"
@@ -88,11 +85,14 @@ class Map:
 
     def __init__(self, tree: Expr, operands: tuple, working: np.dtype, dtype: np.dtype, shape: tuple):
         self.tree, self.operands, self.working, self.dtype, self.shape = tree, operands, working, dtype, shape
-        self.weight = work_of(tree) + sum([x.weight for x in operands])
-        some = [x.loads for x in operands if x.loads]
-        self.loads: tuple[Load, ...] = (
-            some[0] if len(some) == 1 else tuple(dict.fromkeys([load for loads in some for load in loads]))
-        )
+        weight, loads = work_of(tree), ()
+        for x in operands:
+            weight += x.weight
+            more = x.loads
+            if more:
+                loads = tuple(dict.fromkeys(loads + more)) if loads else more
+        self.weight = weight
+        self.loads: tuple[Load, ...] = loads
 
     def __repr__(self) -> str:
         return f"{self.tree.primitive}({', '.join(map(str, self.operands))})"
@@ -121,11 +121,18 @@ Lazy = Any  # Load | Map | Number
 
 @lru_cache(maxsize=8192)
 def work_of(tree: Expr) -> int:
-    """About how many simple instructions an expression takes."""
-    if isinstance(tree, Var) or not isinstance(tree, Expr):
-        return 0
-    own = 20 if tree.primitive in HEAVY else 4 if tree.primitive in MEDIUM else 1
-    return own + sum(work_of(arg) for arg in tree.args)
+    """About how many simple instructions an expression takes; what stands in it twice is computed once."""
+    seen: dict[int, int] = {}
+
+    def visit(node: Any) -> None:
+        if id(node) in seen or isinstance(node, Var) or not isinstance(node, Expr):
+            return
+        seen[id(node)] = 20 if node.primitive in HEAVY else 4 if node.primitive in MEDIUM else 1
+        for arg in node.args:
+            visit(arg)
+
+    visit(tree)
+    return sum(seen.values())
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ has none. Read next: compile/fuse.py.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -22,7 +22,8 @@ from cleargrad.compile.attention import ATTENTION, written_at
 from cleargrad.compile.images import IMAGES, Native
 from cleargrad.compile.joining import described, homes, join_sums
 from cleargrad.compile.lazy import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous, kind_of
-from cleargrad.core.dtype import NARROW
+from cleargrad.compile.slopes import TIMES, is_passing, slopes_ahead, trees
+from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
 from cleargrad.ops.op import OPS
@@ -33,6 +34,7 @@ LARGE = 120  # a formula of more work than this is stored, so that kernels stay 
 
 F32 = np.dtype(np.float32)
 KINDS = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
+KNOWN = {kind for numpy, kind in OF_NUMPY.items() if kind_of(numpy) in KINDS}
 
 
 @dataclass(eq=False)
@@ -164,12 +166,13 @@ class Builder:
         self.users: dict[int, list[Call]] = defaultdict(list)
         for call in graph.calls:
             for x in call.operands:
-                if isinstance(x, Value):
+                if type(x) is Value:
                     self.users[x.index].append(call)
         self.arrays = self.needed_as_arrays()
-        self.uses = Counter(x.index for call in graph.calls for x in call.operands if isinstance(x, Value))
         self.asked = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
         self.homes = homes(graph, self.asked)
+        self.ahead = slopes_ahead(graph.calls, self.users, self.asked)
+        self.slopes: dict[int, Value] = {}  # that are there, by the id of the call that multiplies by them
         self.ways: dict[Any, tuple[np.dtype, np.dtype] | None] = {}  # of elementwise ops, by op and dtypes
         self.rooms: dict[int, Load] = {}  # of what is joined from parts, by the index of a value
 
@@ -237,8 +240,8 @@ class Builder:
 
     def read(self, call: Call) -> None:
         lower = call.op.lower
-        kinds = {x.spec.dtype for x in (*call.operands, *call.results) if type(x) is Value}
-        if not all(kind_of(kind.numpy) in KINDS for kind in kinds):
+        kinds = [x.spec.dtype for x in (*call.operands, *call.results) if type(x) is Value]
+        if not KNOWN.issuperset(kinds):
             self.host(call)
         elif isinstance(lower, Expr):
             self.elementwise(call)
@@ -261,8 +264,20 @@ class Builder:
         way = self.ways[key]
         if way is None:
             self.host(call)
-        else:
-            self.define(call.results[0], call.op.lower, call.operands, *way)
+            return
+        slope = self.slopes.get(id(call))
+        if slope is not None:
+            self.define(call.results[0], TIMES, (call.operands[0], slope), *way)
+            return
+        if call.results[0].index in self.ahead and is_passing(self.forms[call.operands[0].index]):
+            later, slope = self.ahead[call.results[0].index]
+            function, product = trees(call, later)
+            self.define(call.results[0], function, call.operands, *way)
+            self.define(slope, product, (1.0, call.operands[0]), *way)
+            self.store(slope)
+            self.slopes[id(later)] = slope
+            return
+        self.define(call.results[0], call.op.lower, call.operands, *way)
 
     def define(
         self, result: Value, tree: Expr, operands: tuple, working: np.dtype, dtype: np.dtype, shape=None
@@ -272,7 +287,7 @@ class Builder:
         number = self.formulas.number
         forms = [self.broadcast(x, shape) if type(x) is Value else number(x, working) for x in operands]
         formula = self.formulas.map(tree, tuple(forms), working, dtype, shape)
-        shared = self.uses[index] > 1 and formula.weight > CHEAP
+        shared = formula.weight > CHEAP and len(self.users[index]) > 1
         self.forms[index] = self.formulas.reshape(formula, result.spec.shape)
         if shared or formula.weight > LARGE or index in self.asked or index in self.arrays:
             self.store(result)
@@ -434,11 +449,10 @@ class Builder:
 
     def added_product(self, call: Call) -> bool:
         """x + a·b where nobody else needs either: the product is added to x where x lies."""
-        if not all(isinstance(x, Value) for x in call.operands):
+        forms = [self.forms[x.index] if type(x) is Value else x for x in call.operands]
+        if not all(type(form) is Load and form.buffer in self.products for form in forms):
             return False
-        forms = [self.forms[x.index] for x in call.operands]
-        single = all(self.uses[x.index] == 1 and x.index not in self.asked for x in call.operands)
-        if not single or not all(isinstance(form, Load) and form.buffer in self.products for form in forms):
+        if any(len(self.users[x.index]) > 1 or x.index in self.asked for x in call.operands):
             return False
         target, other = forms if forms[1].buffer not in self.sums else forms[::-1]
         alike = (target.shape, target.strides, target.offset) == (other.shape, other.strides, other.offset)
@@ -501,7 +515,7 @@ class Builder:
         self.forms[result.index] = self.formulas.at(
             form, dim, self.formulas.expand(where, shape), shape, count
         )
-        if self.uses[result.index] > 1 or result.index in self.asked:
+        if len(self.users[result.index]) > 1 or result.index in self.asked:
             self.store(result)
 
     def add_at(self, call: Call) -> None:
