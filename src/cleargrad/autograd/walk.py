@@ -129,6 +129,22 @@ def walk(
         walk_plainly(roots, grads, retain_graph)
         return []
     waiting = count_consumers(roots)
+    journey = (roots, grads, waiting, retain_graph, create_graph, targets, accumulate)
+    if mode.recorder is None or any(map(tells_others, waiting)):
+        return travel(*journey)
+    return mode.recorder.unwatched(travel, *journey)
+
+
+def travel(
+    roots: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    waiting: dict[Node, int],
+    retain_graph: bool,
+    create_graph: bool,
+    targets: Sequence[Tensor] | None,
+    accumulate: bool,
+) -> list[Tensor | None]:
+    """The walk itself, through the nodes that are `waiting`."""
     wanted = None if targets is None else leads_to(waiting, targets)
     goals = () if targets is None or accumulate else {split_edge(edge_of(target)) for target in targets}
     captured: dict[tuple[Node, int], Tensor] = {}
@@ -349,15 +365,26 @@ def leads_on(node: Node, wanted: dict[Node, bool]) -> bool:
 
 def deliver(arrived: dict[Node, Any], node: Node, number: int, grad: Tensor) -> None:
     """Adds a gradient to what has arrived at an output, in that output's own shape and dtype."""
-    several = node.outputs > 1
-    shape, dtype = (node.shape[number], node.dtype[number]) if several else (node.shape, node.dtype)
-    grad = fitted(grad, shape, dtype)
-    if several:
+    grad = fitted(grad, *form_of(node, number))
+    if node.outputs > 1:
         slots = arrived.setdefault(node, [None] * node.outputs)
         slots[number] = grad if slots[number] is None else slots[number] + grad
     else:
         present = arrived.get(node)
         arrived[node] = grad if present is None else present + grad
+
+
+def form_of(node: Node, number: int) -> tuple[tuple[int, ...], np.dtype]:
+    """The shape and dtype of an output."""
+    return (node.shape[number], node.dtype[number]) if node.outputs > 1 else (node.shape, node.dtype)
+
+
+def fitted_parts(node: Node, pulled: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """What a node hands on, in the forms of those that get it."""
+    return [
+        None if edge is None or part is None else fitted(part, *form_of(*split_edge(edge)))
+        for edge, part in zip(node.edges, pulled, strict=False)
+    ]
 
 
 def fitted(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype) -> Tensor:
@@ -383,7 +410,7 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
     elif mode.observer is not None:
         pulled = mode.observer.measure(node.name(), lambda: node.pull(grad, mask))
     elif mode.recorder is not None and is_own(node):
-        pulled = mode.recorder.unwatched(node.pull, grad, mask)
+        pulled = mode.recorder.pull(node, grad, mask)
     else:
         pulled = node.pull(grad, mask)
     if node.extra is not None and node.extra.posthooks:
@@ -399,6 +426,13 @@ def is_own(node: Node) -> bool:
     """Whether only ops are called to pull: no function of the user's, no hook that gives a saved value back."""
     saved = node.saved
     return type(node).pull is Node.pull and (saved is FREED or not any(type(x) is Packed for x in saved))
+
+
+def tells_others(node: Node) -> bool:
+    """Whether functions of the user's are called on the way through a node."""
+    extra = node.extra
+    hooked = extra is not None and (extra.prehooks or extra.posthooks or extra.accumulated)
+    return bool(hooked) or not is_own(node)
 
 
 def zeros(node: Node, number: int) -> Tensor | None:

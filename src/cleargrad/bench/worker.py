@@ -22,6 +22,7 @@ from .workloads import Setup, Streams, Task
 
 LOSSES = 8  # steps whose losses are compared
 CALLS = 3  # the first calls, of which the first two differ from the rest
+SIZES = (1, 2, 3)  # by how much batches of another size are larger
 LATER = 5  # calls behind those, which are taken for what a step costs
 
 
@@ -99,10 +100,16 @@ class Worker:
         return median(seconds(self.step) for _ in range(steps))
 
     def other_batch(self) -> float | None:
-        """How much longer the first calls with a batch of another size take than as many later ones, in seconds."""
+        """How much longer the first calls with a batch of another size take than as many later ones, in seconds.
+
+        The median for three sizes, one after the other.
+        """
         if not self.task.batch:
             return None
-        arguments = self.task.data(self.task.batch + 1, 0)
+        return median(self.readiness(self.task.batch + more) for more in SIZES)
+
+    def readiness(self, batch: int) -> float:
+        arguments = self.task.data(batch, 0)
         times = [seconds(lambda: self.task.step(*arguments)) for _ in range(CALLS + LATER)]
         return max(0.0, sum(times[:CALLS]) - CALLS * median(times[CALLS:]))
 

@@ -120,18 +120,17 @@ def primitive(name: str, operands: int) -> Callable[..., Expr]:
 
 def substitute(tree: Expr, args: tuple) -> Expr:
     """The expression with its variables replaced, by position."""
-    done: dict[int, object] = {}
+    return replaced(tree, args, {})  # type: ignore[return-value]
 
-    def visit(node: object) -> object:
-        if isinstance(node, Var):
-            return args[node.position]
-        if not isinstance(node, Expr):
-            return node
-        if id(node) not in done:
-            done[id(node)] = Expr(node.primitive, tuple(visit(arg) for arg in node.args))
-        return done[id(node)]
 
-    return visit(tree)  # type: ignore[return-value]
+def replaced(node: object, args: tuple, done: dict[int, object]) -> object:
+    if isinstance(node, Var):
+        return args[node.position]
+    if not isinstance(node, Expr):
+        return node
+    if id(node) not in done:
+        done[id(node)] = Expr(node.primitive, tuple([replaced(arg, args, done) for arg in node.args]))
+    return done[id(node)]
 
 
 def parameters(function: Callable) -> tuple[tuple[str, ...], tuple[str, ...], bool]:

@@ -141,7 +141,7 @@ def only_seen(builder: Any, value: Value) -> bool:
     """Whether a value and what it is a view of have no user but the one in question."""
     makers = builder.makers
     while True:
-        if builder.uses[value.index] != 1 or value.index in builder.asked or value.index not in makers:
+        if len(builder.users[value.index]) != 1 or value.index in builder.asked or value.index not in makers:
             return False
         if makers[value.index].op.name == "flash_attention_gradient":
             return True

@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from math import prod
 from typing import Any, NamedTuple
@@ -37,11 +38,11 @@ class Chain:
     rows: int
     entries: list[Any] = field(default_factory=list)
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Buffer, ...]:
         return tuple(dict.fromkeys(buffer for entry in self.entries for buffer in writes_of(entry)))
 
-    @property
+    @cached_property
     def formulas(self) -> tuple[Load, ...]:
         return tuple(load for entry in self.entries for load in reads_of(entry))
 

@@ -9,6 +9,7 @@ over leading dimensions form nests of their own kind (`columns`). Read next: cod
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -67,16 +68,13 @@ class Nest:
 
     @property
     def work(self) -> int:
-        return sum(1 + weight_of(member.formula) for member in self.members)
+        return sum([1 + member.formula.weight for member in self.members])
 
-
-def weight_of(lazy: Lazy) -> int:
-    return lazy.weight
-
-
-def loads_of(lazy: Lazy) -> tuple[Load, ...]:
-    """Every load in a formula, once."""
-    return lazy.loads
+    @cached_property
+    def reads(self) -> list[Load]:
+        """What it reads from memory; to be asked for when it has all its members."""
+        loads = [load for member in self.members for load in member.formula.loads]
+        return loads + [x for m in self.members for place, *_ in m.place.index for x in place.loads]
 
 
 class Fuser:
@@ -96,7 +94,7 @@ class Fuser:
         return self.entries
 
     def place(self, statement: Statement) -> None:
-        loads = [load for formula in statement.formulas for load in loads_of(formula)]
+        loads = [load for formula in statement.formulas for load in formula.loads]
         touched = [*(load.buffer for load in loads), *statement.writes]
         earliest = max((self.writer.get(buffer, -1) for buffer in touched), default=-1)
         position = self.join(statement, loads, earliest)
@@ -138,7 +136,7 @@ class Fuser:
 
     def space_of(self, statement: Store) -> tuple[tuple, tuple]:
         """The loops for a store alone: as few as its strides allow, the last one inside."""
-        loads = [statement.place, *loads_of(statement.formula)]
+        loads = [statement.place, *statement.formula.loads]
         shape = merge(statement.place.shape, [load.strides for load in loads])
         return (shape[:-1], shape[-1:]) if shape else ((), ())
 
@@ -167,7 +165,7 @@ class Fuser:
             statement.shape[first : last + 1],
             statement.shape[last + 1 :],
         )
-        loads = list(loads_of(statement.formula))
+        loads = list(statement.formula.loads)
         sizes = (len(outer), len(outer) + len(rows))
         outer = merge(outer, [load.strides[: sizes[0]] for load in loads] + [contiguous(outer)])
         rows = merge(rows, [load.strides[sizes[0] : sizes[1]] for load in loads])
@@ -179,7 +177,7 @@ class Fuser:
 
     def joined(self, nest: Nest, statement: Store | Reduce) -> bool:
         """Whether a nest took a statement in, perhaps by changing its loops."""
-        if len(nest.members) >= MEMBERS or (nest.members and nest.work + weight_of(statement.formula) > WORK):
+        if len(nest.members) >= MEMBERS or (nest.members and nest.work + statement.formula.weight > WORK):
             return False
         if nest.columns:
             return self.joined_columns(nest, statement)
@@ -207,7 +205,7 @@ class Fuser:
         if formula is None or place is None:
             return False
         member = Member(place, formula, statement)
-        if any(load.buffer in nest.writes for load in loads_of(formula)):
+        if any(load.buffer in nest.writes for load in formula.loads):
             return False
         nest.members.append(member)
         return True
@@ -288,7 +286,7 @@ class Fuser:
 
     def reduce_space(self, statement: Reduce) -> Nest:
         kept, reduced = self.split(statement)
-        strides = [load.strides for load in loads_of(self.turned(statement))]
+        strides = [load.strides for load in self.turned(statement).loads]
         rows = merge(kept, [steps[: len(kept)] for steps in strides] + [contiguous(kept)])
         return Nest(rows, merge(reduced, [steps[len(kept) :] for steps in strides]))
 
@@ -317,11 +315,9 @@ class Fuser:
         wanted = {*self.plan.outputs, *(buffer for _, buffer in self.plan.writes)}
         for entry in self.entries:
             if isinstance(entry, Nest):
-                for member in entry.members:
-                    wanted.update(load.buffer for load in loads_of(member.formula))
-                    wanted.update(load.buffer for place, *_ in member.place.index for load in loads_of(place))
+                wanted.update([load.buffer for load in entry.reads])
             else:
-                wanted.update(load.buffer for formula in entry.formulas for load in loads_of(formula))
+                wanted.update([load.buffer for formula in entry.formulas for load in formula.loads])
         for entry in self.entries:
             if isinstance(entry, Nest):
                 for member in entry.members:
@@ -370,7 +366,7 @@ def scalars_first(statements: list[Statement]) -> list[Statement]:
     for number, statement in enumerate(statements):
         first = float(number)
         if isinstance(statement, Store) and statement.place.buffer.shape == ():
-            loads = [load for formula in statement.formulas for load in loads_of(formula)]
+            loads = [load for formula in statement.formulas for load in formula.loads]
             first = max((written.get(load.buffer, -1.0) for load in loads), default=-1.0)
         keys[id(statement)] = (first, number)
         for buffer in statement.writes:

@@ -74,7 +74,7 @@ def add(
 def only_user(builder: Any, value: Value, name: str) -> Call | None:
     """The call of an op that is all that is done with a value."""
     users = builder.users[value.index]
-    alone = len(users) == 1 and value.index not in builder.asked and builder.uses[value.index] == 1
+    alone = len(users) == 1 and value.index not in builder.asked
     return users[0] if alone and users[0].op.name == name else None
 
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.compile.fuse import Member, Nest, Ref, loads_of
+from cleargrad.compile.fuse import Member, Nest, Ref
 from cleargrad.compile.lazy import Buffer, Load, Map
 from cleargrad.compile.statements import Plan, plain
 
 ALIGN = 64
 LARGE = 1 << 20  # bytes from which a program borrows its memory
+SPARE = 1 << 28  # bytes, at most, that a new block has for larger programs
 
 
 def reads_of(entry: Any) -> list[Load]:
     """What an entry reads from memory."""
     if not isinstance(entry, Nest):
-        return [load for formula in entry.formulas for load in loads_of(formula)]
-    loads = [load for member in entry.members for load in loads_of(member.formula)]
-    return loads + [load for m in entry.members for place, *_ in m.place.index for load in loads_of(place)]
+        return [load for formula in entry.formulas for load in formula.loads]
+    return entry.reads
 
 
 def loads_in(nest: Nest) -> list[Load]:
@@ -51,9 +51,13 @@ def lifetimes(entries: list[Any]) -> dict[Buffer, tuple[int, int]]:
 
 
 def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tuple[dict[Buffer, int], int]:
-    """Offsets of buffers in one block, and its size; largest first, each at the lowest place that is free."""
+    """Offsets of buffers in one block, and its size; largest first, each at the lowest place that is free.
+
+    Single numbers and the like, which are many, lie behind all others without being looked at.
+    """
     apart = set(apart)
-    bytes_of = {buffer: buffer.size * buffer.dtype.itemsize for buffer in spans if buffer not in apart}
+    every = {buffer: buffer.size * buffer.dtype.itemsize for buffer in spans if buffer not in apart}
+    bytes_of = {buffer: size for buffer, size in every.items() if size >= ALIGN}
     begins, ends, lows, highs = placed = np.zeros((4, len(bytes_of) + 1), np.int64)  # in the order of lows
     offsets: dict[Buffer, int] = {}
     total = 0
@@ -67,6 +71,9 @@ def arena(spans: dict[Buffer, tuple[int, int]], apart: Iterable[Buffer]) -> tupl
         placed[:, position] = first, last, offset, offset + size
         offsets[buffer] = offset
         total = max(total, offset + size)
+    for buffer in [buffer for buffer in every if buffer not in bytes_of]:
+        offsets[buffer] = total
+        total += ALIGN
     return offsets, total
 
 
@@ -96,14 +103,14 @@ _free: list[Block] = []  # its methods are atomic: it needs no lock, which a for
 def borrow(size: int) -> Block:
     """A block of at least this size, for one run. New memory is dear at its first touch, so blocks are used again.
 
-    Those that turn out to be too small are given up. A new one is an eighth larger than asked for: what nobody
-    touches costs nothing, and the next program is often a little larger, as for a batch of one more.
+    Those that turn out to be too small are given up. A new one is larger than asked for: what nobody touches costs
+    nothing, and the next program is often a little larger, as for a batch of one more.
     """
     while True:
         try:
             block = _free.pop()
         except IndexError:
-            return Block(size + size // 8)
+            return Block(size + min(size, SPARE))
         if block.size >= size:
             return block
 
@@ -158,7 +165,7 @@ def read_again(nest: Nest, writer: Member, old: list[Buffer]) -> bool:
         return False
     before = [member for member in members_behind(writer.formula) if member.reduce]
     others = [member for member in nest.members if member is not writer and member not in before]
-    return any(load.buffer in old for member in others for load in loads_of(member.formula))
+    return any(load.buffer in old for member in others for load in member.formula.loads)
 
 
 def members_behind(formula: Any) -> list[Member]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from cleargrad.compile.lookup import multiply_tables
 from cleargrad.compile.verify import is_on, verify
+from cleargrad.core.shape import Spec
 from cleargrad.ops.op import OPS
 from cleargrad.ops.record import Call, Graph, Value
 
@@ -25,6 +26,8 @@ DRAWS = frozenset(
     )
     if name in OPS
 )  # fmt: skip
+
+SPLITS = ("split", "split_with_sizes")
 
 
 def prepared(graph: Graph) -> Graph:
@@ -42,7 +45,7 @@ def prepared(graph: Graph) -> Graph:
 def renamed(call: Call, stands_for: dict[int, Value]) -> Call:
     """The call on the values that stand for its operands."""
     for x in call.operands:
-        if isinstance(x, Value) and x.index in stands_for:
+        if type(x) is Value and x.index in stands_for:
             operands = [stands_for.get(x.index, x) if isinstance(x, Value) else x for x in call.operands]
             return Call(call.op, tuple(operands), call.attrs, call.results)
     return call
@@ -65,11 +68,14 @@ def join_equals(graph: Graph) -> Graph:
         return stands_for.get(x.index, x)
 
     calls = []
+    texts: dict[int, str] = {}  # copied calls have their attributes in common
     for call in graph.calls:
         call = renamed(call, stands_for)
-        names = [x.index if isinstance(x, Value) else ("number", type(x), repr(x)) for x in call.operands]
-        specs = [result.spec for result in call.results]
-        key = (call.op.name, *names, repr(sorted(call.attrs.items())) if call.attrs else "", *specs)
+        names = [x.index if type(x) is Value else ("number", type(x), repr(x)) for x in call.operands]
+        attrs = call.attrs
+        if attrs and id(attrs) not in texts:
+            texts[id(attrs)] = repr(sorted(attrs.items()))
+        key = (call.op.name, *names, texts[id(attrs)] if attrs else "", *specs(call.results))
         if key in first and call.op.name not in DRAWS:
             for result, known in zip(call.results, first[key], strict=True):
                 stands_for[result.index] = known
@@ -82,8 +88,12 @@ def join_equals(graph: Graph) -> Graph:
 
 
 def forget_copies(graph: Graph) -> Graph:
-    """A copy is the value itself: nothing is written in a graph, and outputs get memory of their own anyway."""
+    """A copy is the value itself: nothing is written in a graph, and outputs get memory of their own anyway.
+
+    So are the pieces of a joined value that is split where it was joined, as what a recurrent layer keeps is.
+    """
     stands_for: dict[int, Value] = {}
+    joins: dict[int, Call] = {}
 
     def now(x: Value) -> Value:
         return stands_for.get(x.index, x)
@@ -93,11 +103,21 @@ def forget_copies(graph: Graph) -> Graph:
         call = renamed(call, stands_for)
         if call.op.name == "clone":
             stands_for[call.results[0].index] = call.operands[0]
-        else:
-            calls.append(call)
+            continue
+        calls.append(call)
+        if call.op.name == "cat":
+            joins[call.results[0].index] = call
+        elif call.op.name in SPLITS and call.operands[0].index in joins:
+            join = joins[call.operands[0].index]
+            if join.attrs["dim"] == call.attrs["dim"] and specs(join.operands) == specs(call.results):
+                stands_for.update((new.index, old) for new, old in zip(call.results, join.operands))
     outputs = [now(value) for value in graph.outputs]
     writes = [(tensor, now(value)) for tensor, value in graph.writes]
     return replace(graph, calls=calls, outputs=outputs, writes=writes)
+
+
+def specs(values: tuple) -> list[Spec]:
+    return [value.spec for value in values]
 
 
 def drop_unused(graph: Graph) -> Graph:
@@ -105,9 +125,10 @@ def drop_unused(graph: Graph) -> Graph:
     needed = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
     kept = []
     for call in reversed(graph.calls):
-        if call.op.name in DRAWS or any(result.index in needed for result in call.results):
+        wanted = not needed.isdisjoint([result.index for result in call.results])
+        if wanted or call.op.name in DRAWS:
             kept.append(call)
-            needed.update(x.index for x in call.operands if isinstance(x, Value))
+            needed.update([x.index for x in call.operands if type(x) is Value])
     outside = [(value, tensor) for value, tensor in graph.outside if value.index in needed]
     constants = [(value, array) for value, array in graph.constants if value.index in needed]
     return replace(graph, calls=kept[::-1], outside=outside, constants=constants)

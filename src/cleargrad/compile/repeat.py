@@ -1,29 +1,78 @@
-"""One rule for many parameters: the update of an optimizer is recorded for one parameter and copied for the others.
+"""What is recorded once and copied: the calls of a function for operands of one layout, a rule for many parameters.
 
-What comes in are the parameters of a group with their gradients and state, what goes out are calls in the tracer's
-graph. The step itself is made eagerly afterwards, by the optimizer's own machine code where there is some. A rule
-that does more than to compute elements from elements is recorded for every parameter. Read next:
-compile/facts.py.
+What comes in are values in the tracer's graph, what goes out are further calls there. A `Template` has the calls
+of a fused op, a gradient or a step, for which other operands can stand. A `Pattern` has those of an optimizer's
+rule for one parameter, which can have any shape; the step itself is made eagerly afterwards, by the optimizer's own
+machine code where there is some. A rule that does more than to compute elements from elements is recorded for every
+parameter. Read next: compile/facts.py.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from cleargrad.codegen.expr import Expr
+from cleargrad.codegen.expr import Expr, Var, substitute
 from cleargrad.compile.facts import is_library
+from cleargrad.compile.lazy import work_of
+from cleargrad.compile.passes import DRAWS
+from cleargrad.compile.signature import text_of
+from cleargrad.compile.statements import way_of
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
-from cleargrad.ops.record import Call, Value
+from cleargrad.ops.declare import unnamed
+from cleargrad.ops.op import Op
+from cleargrad.ops.record import Call, Graph, Value
 from cleargrad.optim.rule import readable
 
 if TYPE_CHECKING:
     from cleargrad.compile.tracer import Tracer
 
 Item = tuple[Tensor, Tensor, dict[str, Any]]  # a parameter, its gradient, its state
+LONGEST = 40  # work per element of a formula that is written into another one
 PLAIN = ("to_copy", "clone")  # what else treats every element by itself
+
+
+class Template:
+    """The calls that a function made for some operands, to be copied for others of the same layouts."""
+
+    def __init__(self, tracer: Tracer, sources: list[Value]) -> None:
+        graph = tracer.graph
+        self.sources = [value.index for value in sources]
+        self.first, self.before = len(graph.calls), sizes_of(graph)
+
+    def is_complete(self, tracer: Tracer, results: list[Value | None]) -> bool:
+        """Takes the calls that were recorded since, and says whether they depend on the operands alone."""
+        self.calls, self.results = tracer.graph.calls[self.first :], results
+        known = set(self.sources)
+        for call in self.calls:
+            operands = [x.index for x in call.operands if isinstance(x, Value)]
+            if not operands or call.op.name in DRAWS or not known.issuperset(operands):
+                return False
+            known.update([result.index for result in call.results])
+        made = [value.index for value in results if value is not None]
+        return known.issuperset(made) and sizes_of(tracer.graph) == self.before
+
+    def copied(self, tracer: Tracer, sources: list[Value]) -> list[Value | None]:
+        """Appends the same calls for other operands; what depends on none that differs is there already."""
+        now = dict(zip(self.sources, sources, strict=True))
+        calls = tracer.graph.calls
+        for call in self.calls:
+            operands = tuple([now.get(x.index, x) if type(x) is Value else x for x in call.operands])
+            if operands == call.operands:
+                continue
+            results = tuple([tracer.slot(result.spec) for result in call.results])
+            for old, new in zip(call.results, results):
+                now[old.index] = new
+            calls.append(Call(call.op, operands, call.attrs, results))
+        return [None if value is None else now.get(value.index, value) for value in self.results]
+
+
+def sizes_of(graph: Graph) -> tuple[int, int, int]:
+    """How much there is that was not computed."""
+    return len(graph.outside), len(graph.constants), len(graph.inputs)
 
 
 def repeats(optimizer: Any) -> bool:
@@ -93,7 +142,7 @@ class Pattern:
     def __init__(self, tracer: Tracer, optimizer: Any, options: dict[str, Any], item: Item) -> None:
         tensors, graph = tensors_of(item), tracer.graph
         before = [tracer.value(tensor) for tensor in tensors]
-        sizes = len(graph.outside), len(graph.constants), len(graph.inputs)
+        sizes = sizes_of(graph)
         first = len(graph.calls)
         apply(optimizer, options, item)
         after = [tracer.value(tensor) for tensor in tensors]
@@ -102,11 +151,13 @@ class Pattern:
         self.sources = [value.index for value in before]
         self.written = [(k, new.index) for k, (old, new) in enumerate(zip(before, after)) if old is not new]
         self.repeats = (
-            sizes == (len(graph.outside), len(graph.constants), len(graph.inputs))
+            sizes == sizes_of(graph)
             and len(set(self.sources)) == len(tensors)
             and all(isinstance(call.op.lower, Expr) or call.op.name in PLAIN for call in self.calls)
             and all(result.spec.shape in (self.shape, ()) for call in self.calls for result in call.results)
         )
+        if self.repeats:
+            self.calls = graph.calls[first:] = composed(self.calls, {index for _, index in self.written})
 
     def repeat(self, tracer: Tracer, item: Item) -> bool:
         """Appends the same calls for another parameter; False, and nothing is done, if that cannot be."""
@@ -126,6 +177,62 @@ class Pattern:
         for position, index in self.written:
             tracer.become(tensors[position], now[index])
         return True
+
+
+def composed(calls: list[Call], asked: set[int]) -> list[Call]:
+    """The calls, with those that only one other one needs written into its formula: there are many parameters."""
+    uses = Counter(x.index for call in calls for x in call.operands if isinstance(x, Value))
+    kinds = {id(call): kind_of_formula(call) for call in calls}
+    inner: dict[int, Call] = {}  # by the value they make
+    found: dict[int, Call] = {}  # by the value they make
+    for call in calls:
+        (result,) = call.results
+        kind = kinds[id(call)]
+        parts = [inner.get(x.index) if isinstance(x, Value) else None for x in call.operands]
+        parts = [part if part and kind is not None and kinds[id(part)] == kind else None for part in parts]
+        if any(parts):
+            call = merged(call, parts)
+            kinds[id(call)] = kind
+            for part in filter(None, parts):
+                found.pop(part.results[0].index, None)
+        single = uses[result.index] == 1 and result.index not in asked
+        if single and kind is not None and work_of(call.op.lower) <= LONGEST:
+            inner[result.index] = call
+        found[result.index] = call
+    return list(found.values())
+
+
+def kind_of_formula(call: Call) -> Any:
+    """The shape and dtype in which a call computes floats from floats; None if it does anything else."""
+    (result,) = call.results
+    values = [x for x in call.operands if isinstance(x, Value)]
+    if not isinstance(call.op.lower, Expr) or not all(x.spec.dtype.is_floating_point for x in values):
+        return None
+    return result.spec if way_of(call) == (result.spec.dtype.numpy, result.spec.dtype.numpy) else None
+
+
+_formulas: dict[str, Op] = {}  # ops that are known by their formulas alone
+
+
+def merged(call: Call, parts: list[Call | None]) -> Call:
+    """One call of a formula in which those of some operands stand in their places."""
+    operands: list[Any] = []
+
+    def variable(x: Any) -> Var:
+        position = next((k for k, other in enumerate(operands) if other is x), len(operands))
+        if position == len(operands):
+            operands.append(x)
+        return Var(f"x{position}", position)
+
+    args = [
+        variable(x) if part is None else substitute(part.op.lower, tuple(map(variable, part.operands)))
+        for x, part in zip(call.operands, parts, strict=True)
+    ]
+    tree = substitute(call.op.lower, tuple(args))
+    name = text_of(tree)
+    if name not in _formulas:
+        _formulas[name] = unnamed(name, tree, len(operands))
+    return Call(_formulas[name], tuple(operands), {}, call.results)
 
 
 def whole(tracer: Tracer, tensor: Tensor) -> bool:

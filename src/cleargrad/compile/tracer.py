@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from sys import setprofile
@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import geometry
+from cleargrad.autograd.node import Node, geometry, split_edge
+from cleargrad.autograd.walk import fitted_parts, form_of
 from cleargrad.codegen.expr import Expr
-from cleargrad.compile.facts import OptionCheck, optimizer_facts, scaler_facts
-from cleargrad.compile.repeat import Unfinished, make_updates, record_updates, repeats
+from cleargrad.compile.facts import OptionCheck, is_plain, optimizer_facts, scaler_facts
+from cleargrad.compile.repeat import Template, Unfinished, make_updates, record_updates, repeats
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
@@ -34,9 +35,6 @@ from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.comparison import where
 from cleargrad.ops.op import OPS, PARTS, Op
 from cleargrad.ops.record import Call, CaptureError, Recorder, Value, seen_anew
-
-# Ops of so many parts that one kernel for the values and parts for the record are quicker than parts for both.
-MANY_PARTS = ("rnn_layer", "lstm_layer", "gru_layer")
 
 
 @dataclass
@@ -93,6 +91,7 @@ class Tracer(Recorder):
         self.foreign: set[int] = set()  # ids of arrays that are the user's own memory
         self.predicate: Tensor | None = None
         self.running = True
+        self.templates: dict[tuple, Template] = {}  # what was recorded, by function and layouts
         self.hook: Callable | None = None  # who is told of every Python call (compile/facts.py)
 
     # Stepping aside ----------------------------------------------------------------------------------------
@@ -161,13 +160,36 @@ class Tracer(Recorder):
         return outs
 
     def call_parts(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
-        if op.name not in MANY_PARTS or not self.running or self.reason is not None:
+        """A fused op: its kernel gives the values, what is recorded are its parts."""
+        if not self.running or self.reason is not None:
             return super().call_parts(op, operands, attrs)
-        parts = super().call_parts
-        return self.computed(lambda: apply.call(op, operands, attrs), lambda: parts(op, operands, attrs))
+        arrays = self.run(op, operands, attrs)
 
-    def computed(self, run: Callable, record: Callable) -> Any:
-        """Runs one function unrecorded and records the other unrun: results of the first stand for the second's."""
+        def record() -> list[Tensor]:
+            return self.parts_of(op, operands, attrs, op.spec(*operands, **attrs))
+
+        values = self.recorded(record, operands, (op, described(attrs)))
+        outs = link(op, operands, attrs, arrays, mode.grad)
+        if values is not None:
+            self.stand_for(outs if type(outs) is tuple else (outs,), values)
+        return outs
+
+    def pull(self, node: Node, grad: Any, wanted: tuple | None) -> Any:
+        """The gradients that a node hands on: the quickest way gives the values, what is recorded are ops."""
+        hooked = node.extra is not None and node.extra.posthooks
+        if not self.running or self.reason is not None or mode.grad or hooked:
+            return self.unwatched(node.pull, grad, wanted)
+
+        def pull() -> list:
+            return fitted_parts(node, node.pull(grad, wanted))
+
+        return self.unwatched(self.computed, pull, pull, lambda: given_to(node, grad, wanted))
+
+    def computed(self, run: Callable, record: Callable, given: Callable[[], tuple] | None = None) -> Any:
+        """Runs one function unrecorded and records the other unrun: results of the first stand for the second's.
+
+        `given` says what the second depends on: its operands, and a key.
+        """
         if not self.running:
             return record()
         before = mode.set(recorder=None, autocast=None)
@@ -175,19 +197,71 @@ class Tracer(Recorder):
             results = run()
         finally:
             mode.set(**before)
+        if self.reason is None:
+            values = self.recorded(record, *((), (None,)) if given is None else given())
+            if values is not None:
+                results = [self.apart(result) for result in results]
+                self.stand_for(results, values)
+        return results
+
+    def recorded(self, record: Callable, operands: Sequence, key: tuple) -> list[Value | None] | None:
+        """The values of what a function gives that is recorded, but not run; None if that cannot be.
+
+        For a key without None, and operands laid out as others before, it is not called: calls are copied.
+        """
+        sources = [self.value(x) for x in operands if isinstance(x, Tensor)]
         if self.reason is not None:
-            return results
+            return None
+        whole = (key, *map(layout, operands), *map(sources.index, sources))
+        template = None if None in key else self.templates.get(whole)
+        if template is not None:
+            return template.copied(self, sources)
+        template = Template(self, sources)
         try:
             with self.symbolic():
-                symbols = record()
+                results = [None if x is None else self.value(x) for x in record()]
         except CaptureError:
             self.refuse("item")
-            return results
-        for result, symbol in zip(results, symbols, strict=True):
-            if result is not None:
-                self.set(result, self.value(symbol))
-                self.made.append(weakref.ref(result))
+        if self.reason is not None:
+            return None
+        if None not in key and template.is_complete(self, results):
+            self.templates[whole] = template
         return results
+
+    def repeated(self, function: Callable, *operands: Any) -> tuple:
+        """What is only recorded is recorded once for operands of one layout; then calls are copied."""
+        if self.running or mode.grad:
+            return function(*operands)
+        sources = [self.value(x) for x in operands if isinstance(x, Tensor)]
+        key = (function, *map(layout, operands), *map(sources.index, sources))
+        known = self.templates.get(key)
+        if known is None:
+            template = Template(self, sources)
+            outs = function(*operands)
+            whole = all(out._data.flags.c_contiguous for out in outs)
+            if template.is_complete(self, [self.value(out) for out in outs]) and whole:
+                self.templates[key] = template
+            return outs
+        values = [value for value in known.copied(self, sources) if value is not None]
+        outs = tuple([wrap(np.empty(value.spec.shape, value.spec.dtype.numpy)) for value in values])
+        for out, value in zip(outs, values, strict=True):
+            self.set(out, value)
+        return outs
+
+    def stand_for(self, tensors: Sequence[Tensor | None], values: list[Value | None]) -> None:
+        """Tensors that were not computed by what is recorded get their names."""
+        for tensor, value in zip(tensors, values, strict=True):
+            if tensor is not None and value is not None:
+                if spec_of(tensor) != value.spec:
+                    self.refuse("a value is recorded in another form than it has")
+                self.set(tensor, value)
+                self.made.append(weakref.ref(tensor))
+
+    def apart(self, result: Tensor | None) -> Tensor | None:
+        """A result that is not a view of memory which is not known here, and which nobody else knows."""
+        if result is None or result._base is None or id(result._base._data) in self.known:
+            return result
+        return wrap(result._data)
 
     @staticmethod
     def run(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
@@ -383,6 +457,30 @@ class Reference(weakref.ref):
 
     __slots__ = ("key",)
     key: int
+
+
+def given_to(node: Node, grad: Any, wanted: tuple | None) -> tuple[tuple, tuple]:
+    """What the vjps of a node compute from, and what else decides what they do."""
+    steps = [step for step in node.plan.steps if wanted is None or step.input is None or wanted[step.input]]
+    values = [node.unpack(node.saved[position]) for step in steps for position in step.positions]
+    ends = tuple([None if edge is None else form_of(*split_edge(edge)) for edge in node.edges])
+    grads = grad if type(grad) is list else [grad]
+    return (*grads, *values), (node.plan.steps, (wanted, ends), described(node.attrs))
+
+
+def described(attrs: dict[str, Any] | None) -> str | None:
+    """Attributes as text; None for those that text may not tell apart."""
+    if not attrs:
+        return ""
+    return repr(attrs) if all(map(is_plain, attrs.values())) else None
+
+
+def layout(operand: Any) -> Any:
+    """All that a recorded function may see of an operand."""
+    if not isinstance(operand, Tensor):
+        return repr(operand)
+    data = operand._data
+    return data.shape, data.dtype, data.strides
 
 
 def forgetting(tracer: weakref.ref[Tracer]) -> Callable[[Reference], None]:

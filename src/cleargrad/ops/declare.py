@@ -99,6 +99,13 @@ def elementwise(
     return door
 
 
+def unnamed(text: str, tree: expr.Expr, count: int) -> Op:
+    """An elementwise op of so many operands that no one can call: what the compiler makes of several."""
+    names = tuple(f"x{position}" for position in range(count))
+    spec, run = _elementwise_rules(text, names, numpy_reading.read(tree, count), "same", ANY, None)
+    return Op(text, spec, run, NO_GRAD, tree, lambda: iter(()), names, ())
+
+
 def _elementwise_rules(
     name: str, names: tuple, kernel: Callable, result: str, accepts: tuple, check: Callable | None
 ):

@@ -176,20 +176,32 @@ class Recorder:
     def call_parts(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A fused op: what is recorded are the ops it is made of; its own gradient is kept."""
         spec = op.spec(*operands, **attrs)
+        arrays = [out._data for out in self.parts_of(op, operands, attrs, spec)]
+        return link(op, operands, attrs, arrays[0] if isinstance(spec, Spec) else arrays, mode.grad)
+
+    @staticmethod
+    def parts_of(op: Op, operands: tuple, attrs: dict[str, Any], spec: Any) -> list[Tensor]:
+        """What the parts of a fused op give."""
         before = mode.set(grad=False, autocast=None)
         try:
             outs = op.parts(*operands, **attrs)
             if isinstance(spec, Spec):
-                arrays = fresh(outs, spec, operands)._data
-            else:
-                arrays = [fresh(out, part, operands)._data for out, part in zip(outs, spec, strict=True)]
+                return [fresh(outs, spec, operands)]
+            return [fresh(out, part, operands) for out, part in zip(outs, spec, strict=True)]
         finally:
             mode.set(**before)
-        return link(op, operands, attrs, arrays, mode.grad)
+
+    def pull(self, node: Any, grad: Any, wanted: tuple | None) -> Any:
+        """The gradients that a node of the library's own hands on."""
+        return node.pull(grad, wanted)
 
     def computed(self, run: Callable, record: Callable) -> Any:
         """What two functions both give: one runs it, the other one records it."""
         return record()
+
+    def repeated(self, function: Callable, *operands: Any) -> tuple:
+        """The tensors that a function gives which depends on nothing but its operands."""
+        return function(*operands)
 
     def unwatched(self, action: Callable, *arguments: Any) -> Any:
         """Does something in which no function of the user's is called."""

@@ -18,7 +18,8 @@ from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import fused, opaque
+from cleargrad.ops.creation import zeros_like
+from cleargrad.ops.declare import fused, opaque, wide
 from cleargrad.ops.joining import cat
 from cleargrad.ops.normalization import statistics_dtype, widened
 from cleargrad.ops.op import NO_GRAD
@@ -29,15 +30,18 @@ Sizes = tuple[int, ...]
 # Steps in tensor operations: what a recorder sees, and what second gradients go through --------------------
 
 
-def unrolled(step: Callable, x: Tensor, states: tuple, sizes: Sizes, reverse: bool) -> tuple[list, tuple]:
-    """Runs `step(x, *states)` through time: all that it returned, in the order of memory, and the last states.
+def unrolled(
+    step: Callable, x: Tensor, states: tuple, rest: tuple, sizes: Sizes, reverse: bool
+) -> tuple[list, tuple]:
+    """Runs `step(x, *states, *rest)` through time: all it returned, in the order of memory, and the last states.
 
     A step returns its new states, the first of which is its output, and then what the gradient needs.
     """
     inputs = x.reshape(-1, x._data.shape[-1]).split(list(sizes))
     found = []
     for now, batch in zip(*((part[::-1] if reverse else part) for part in (inputs, sizes)), strict=True):
-        results = step(now, *[state if batch == len(state._data) else state[:batch] for state in states])
+        present = [state if batch == len(state._data) else state[:batch] for state in states]
+        results = repeated(step, now, *present, *rest)
         found.append(results)
         states = tuple(
             new if batch == len(old._data) else cat([new, old[batch:]])
@@ -47,45 +51,95 @@ def unrolled(step: Callable, x: Tensor, states: tuple, sizes: Sizes, reverse: bo
     return [cat(list(parts)) for parts in zip(*found, strict=True)], states
 
 
-def rnn_parts(x: Tensor, h: Tensor, weight: Tensor, *, relu: bool, sizes: Sizes, reverse: bool) -> tuple:
-    def step(x: Tensor, h: Tensor) -> tuple:
-        value = x + h @ weight.T
-        return (value.relu() if relu else value.tanh(),)
+def repeated(step: Callable, *operands: Any) -> tuple:
+    """A step, which a recorder looks at once for all steps of the same layout."""
+    return step(*operands) if mode.recorder is None else mode.recorder.repeated(step, *operands)
 
-    (out,), (last,) = unrolled(step, x, (h,), sizes, reverse)
+
+def rnn_parts(x: Tensor, h: Tensor, weight: Tensor, *, relu: bool, sizes: Sizes, reverse: bool) -> tuple:
+    (out,), (last,) = unrolled(relu_step if relu else tanh_step, x, (h,), (weight,), sizes, reverse)
     return out.reshape(x._data.shape), last
+
+
+def relu_step(x: Tensor, h: Tensor, weight: Tensor) -> tuple:
+    return ((x + h @ weight.T).relu(),)
+
+
+def tanh_step(x: Tensor, h: Tensor, weight: Tensor) -> tuple:
+    return ((x + h @ weight.T).tanh(),)
 
 
 def lstm_parts(
     x: Tensor, h: Tensor, c: Tensor, weight: Tensor, projection: Any, *, sizes: Sizes, reverse: bool
 ) -> tuple:
-    hidden = c._data.shape[1]
-
-    def step(x: Tensor, h: Tensor, c: Tensor) -> tuple:
-        value = x + h @ weight.T
-        i, f, g, o = value.split(hidden, 1)
-        i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-        c = f * c + i * g
-        h = o * c.tanh()
-        return h if projection is None else h @ projection.T, c, cat([i, f, g, o], 1)
-
-    (out, cells, gates), (h, c) = unrolled(step, x, (h, c), sizes, reverse)
+    (out, cells, gates), (h, c) = unrolled(lstm_step, x, (h, c), (weight, projection), sizes, reverse)
     return out.reshape(*x._data.shape[:-1], -1), h, c, gates, cells
 
 
+def lstm_step(x: Tensor, h: Tensor, c: Tensor, weight: Tensor, projection: Any) -> tuple:
+    value = x + h @ weight.T
+    i, f, g, o = value.split(c._data.shape[1], 1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    c = f * c + i * g
+    h = o * c.tanh()
+    return h if projection is None else h @ projection.T, c, cat([i, f, g, o], 1)
+
+
+def lstm_gradient_parts(
+    g: Any, g_h: Any, g_c: Any, h: Tensor, c: Tensor, weight: Tensor, out: Tensor, gates: Tensor, cells: Tensor,
+    *, sizes: Sizes, reverse: bool,
+) -> tuple:  # fmt: skip
+    """The gradient of a layer without projection whose steps all have the same sequences, back through time."""
+    batch, hidden = c._data.shape
+    g = zeros_like(out) if g is None else g
+    g, out, h, c, weight = map(wide, (g, out, h, c, weight))
+    outs = out.reshape(-1, hidden)
+    by_step = [rows.split(batch) for rows in (g.reshape(-1, hidden), gates, cells)]
+    order = range(len(sizes))[::-1] if reverse else range(len(sizes))
+    g_h, g_c = (zeros_like(c) if part is None else wide(part) for part in (g_h, g_c))
+    found: dict[int, Tensor] = {}
+    for place in order[::-1]:
+        now, kept, after = (rows[place] for rows in by_step)
+        before = c if place == order[0] else by_step[2][place + 1 if reverse else place - 1]
+        found[place], g_h, g_c = repeated(lstm_step_gradient, now, g_h, g_c, kept, before, after, weight)
+    whole = cat([found[place] for place in range(len(sizes))])
+    first, later = (whole[-batch:], whole[:-batch]) if reverse else (whole[:batch], whole[batch:])
+    g_weight = first.T @ h
+    if len(sizes) > 1:
+        g_weight = g_weight + later.T @ (outs[batch:] if reverse else outs[:-batch])
+    return whole.reshape(*out._data.shape[:-1], -1), g_h, g_c, g_weight
+
+
+def lstm_step_gradient(
+    g: Tensor, g_h: Tensor, g_c: Tensor, gates: Tensor, before: Tensor, after: Tensor, weight: Tensor
+) -> tuple:
+    """The gradients of a step's gates before their functions, of the state and of the cells."""
+    i, f, n, o = gates.split(after._data.shape[1], 1)
+    seen, g_h = after.tanh(), g + g_h
+    g_c = g_c + g_h * o * (1 - seen * seen)
+    parts = (
+        g_c * n * i * (1 - i),
+        g_c * before * f * (1 - f),
+        g_c * i * (1 - n * n),
+        g_h * seen * o * (1 - o),
+    )
+    value = cat(parts, 1)
+    return value, value @ weight, g_c * f
+
+
 def gru_parts(x: Tensor, h: Tensor, weight: Tensor, bias: Any, *, sizes: Sizes, reverse: bool) -> tuple:
-    hidden = h._data.shape[1]
-
-    def step(x: Tensor, h: Tensor) -> tuple:
-        value = h @ weight.T
-        r, z, inner = (value if bias is None else value + bias).split(hidden, 1)
-        x_r, x_z, x_n = x.split(hidden, 1)
-        r, z = (r + x_r).sigmoid(), (z + x_z).sigmoid()
-        n = (x_n + r * inner).tanh()
-        return n + z * (h - n), cat([r, z, n], 1), inner
-
-    (out, gates, inner), (last,) = unrolled(step, x, (h,), sizes, reverse)
+    (out, gates, inner), (last,) = unrolled(gru_step, x, (h,), (weight, bias), sizes, reverse)
     return out.reshape(*x._data.shape[:-1], -1), last, gates, inner
+
+
+def gru_step(x: Tensor, h: Tensor, weight: Tensor, bias: Any) -> tuple:
+    hidden = h._data.shape[1]
+    value = h @ weight.T
+    r, z, inner = (value if bias is None else value + bias).split(hidden, 1)
+    x_r, x_z, x_n = x.split(hidden, 1)
+    r, z = (r + x_r).sigmoid(), (z + x_z).sigmoid()
+    n = (x_n + r * inner).tanh()
+    return n + z * (h - n), cat([r, z, n], 1), inner.contiguous()
 
 
 def pulled_through(parts: Callable, g: list, operands: tuple, **attrs: Any) -> list:
@@ -333,7 +387,13 @@ def lstm_vjp(
         found = lstm_gradient(*g[:3], h, c, weight, projection, out0, out3, out4, **attrs)
         return found if projection is not None else (*found, None)
 
-    return either(kernel, lambda: pulled_through(lstm_parts, g[:3], (x, h, c, weight, projection), **attrs))
+    def parts() -> Any:
+        if mode.grad or projection is not None or len(set(sizes)) > 1:
+            return pulled_through(lstm_parts, g[:3], (x, h, c, weight, projection), **attrs)
+        g_out, g_h, g_c = g[:3]
+        return *lstm_gradient_parts(g_out, g_h, g_c, h, c, weight, out0, out3, out4, **attrs), None
+
+    return either(kernel, parts)
 
 
 def gru_vjp(
