@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any, Self
 
-from cleargrad.doctor.events import End, Event, Statistics, Step
+from cleargrad.doctor.events import End, Event, HandStep, Statistics, Step
 from cleargrad.doctor.familiarity import Familiarity
 from cleargrad.doctor.findings import Finding, Findings, GradientError
 from cleargrad.doctor.ledger import Ledger
@@ -75,7 +75,8 @@ class Session:
                 self.enter(rule, case)
             else:
                 self.by_kind.setdefault(rule.needs, []).append((self.waking(rule), case))
-        self.by_kind.setdefault(Step, []).append((self.story.step_taken, None))
+        for kind in (Step, HandStep):
+            self.by_kind.setdefault(kind, []).append((self.story.step_taken, None))
         self.by_kind.setdefault(Statistics, []).append((self.story.statistics_taken, None))
         if self.engine is None:
             self.engine = engine_of(objects)

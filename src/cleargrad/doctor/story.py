@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cleargrad.doctor.events import Backward, Event, Statistics, Step
+from cleargrad.doctor.events import Backward, Event, HandStep, Statistics, Step
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.ledger import Ledger
 
@@ -57,7 +57,7 @@ class Story:
         self.waiting: list[int] = []  # steps of findings whose following step has not come yet
         self.statistics: dict[int, Thinned] = {}  # by optimizer
 
-    def step_taken(self, event: Step, _: Any = None) -> None:
+    def step_taken(self, event: Step | HandStep, _: Any = None) -> None:
         if not self.first_is_whole:
             self.first = Window(list(self.ledger.events), {})
             self.first_is_whole = event.step >= FIRST_STEPS or len(self.first.events) >= LONGEST
@@ -110,6 +110,6 @@ def rest_of_a_step(events: list[Event]) -> int:
     for position, event in enumerate(events):
         if type(event) is Backward:
             return 0
-        if type(event) is Step:
+        if type(event) in (Step, HandStep):
             return position + 1
     return 0

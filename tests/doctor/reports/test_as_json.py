@@ -37,6 +37,17 @@ def test_buckets_over_the_steps(tmp_path: Path, engine: str) -> None:
     assert held == [pair for n in range(1, 6) for pair in ((n, n - 1, 0), (n, n, n - 1))]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_steps_by_hand_are_steps(tmp_path: Path, engine: str) -> None:
+    update = "    for p in model.parameters():\n        p.data -= 0.01 * p.grad\n"
+    text = re.sub("optimizer = .*\n", "", BUG).replace("    optimizer.step()\n", update)
+    report = as_json.contents(watch_script(tmp_path, text, engine))
+    assert [(finding["rule"], finding["line"]) for finding in report["findings"]] == [("gradient-reused", 11)]
+    moments = report["timeline"]["moments"]
+    assert [moment["kind"] for moment in moments] == ["backward", "step"] * 4 + ["backward"]
+    assert "by hand" in moments[1]["what"]
+
+
 def test_a_healthy_bucket_is_emptied(tmp_path: Path) -> None:
     timeline = as_json.contents(watch_script(tmp_path, healthy(3, parts=2)))["timeline"]
     (bucket,) = timeline["buckets"]

@@ -16,6 +16,7 @@ from cleargrad.doctor.events import (
     Clip,
     Event,
     GradWrite,
+    HandStep,
     Skip,
     Step,
     Unscale,
@@ -36,6 +37,7 @@ KINDS: dict[type[Event], str] = {
     Clip: "clip",
     Unscale: "unscale",
     Step: "step",
+    HandStep: "step",
     Skip: "skip",
 }
 
@@ -159,6 +161,8 @@ def sentence(event: Any, kind: str, session: Any) -> str:
         return f"gradients were clipped to {'norm' if event.how == 'norm' else 'value'} {event.limit:g}"
     if kind == "unscale":
         return "scaler.unscale_() gave gradients their true size"
+    if isinstance(event, HandStep):
+        return "the program used what is in the bucket, by hand"
     name = session.registry.optimizers[event.optimizer].kind
     if kind == "skip":
         return f"the scaler left out a step of {name}: gradients were not finite"
