@@ -84,7 +84,7 @@ class GradientObserver(Noticing):
         self.hand_steps: HandSteps | None = None  # while there is no optimizer
         self.reads_watched = False
         self.has_read = (
-            False  # whether the program has read a gradient since the last pass began, if reads are watched
+            False  # whether the program has read a gradient since the last pass that kept its graph
         )
         self.listens = False  # whether it has asked for gradients of tensors, by hooks or by retain_grad
         self.attentive = False  # whether `attend` stands between this and what happens
@@ -110,7 +110,7 @@ class GradientObserver(Noticing):
         """Begins or ends to call `forward_ran` and `cut`."""
 
     def watch_reads(self, on: bool) -> None:
-        """Begins or ends to note the lines that read gradients, in `hand_steps`."""
+        """Begins or ends to note who reads gradients, in `has_read` and with the line in `hand_steps`."""
 
     def flush_forward(self) -> None:
         """Tells what ran forward since the last backward pass."""
@@ -184,10 +184,7 @@ class GradientObserver(Noticing):
         numbers = self.registry.parameter_numbers.by_id
         modules = (ref() for ref in self.registry.modules.refs)
         hooked = any(m is not None and (m._backward_hooks or m._backward_pre_hooks) for m in modules)
-        leaves = [
-            leaf for root in (roots if isinstance(roots, tuple) else (roots,)) for leaf in leaves_behind(root)
-        ]
-        return not self.listens and not hooked and all(id(leaf) in numbers for leaf in leaves)
+        return not self.listens and not hooked and all(id(leaf) in numbers for leaf in leaves_behind(roots))
 
     def looks_at_slopes(self) -> bool:
         """Before the first passes, and now and then: afterwards the graph is gone."""
@@ -240,11 +237,10 @@ class GradientObserver(Noticing):
             self.step += 1
         self.hand_steps.reads.clear()
         frame = user_frame()
-        for root in roots if isinstance(roots, tuple) else (roots,):
-            for leaf in leaves_behind(root):
-                record = self.known(leaf)
-                if record.name is None and not record.modules and frame is not None:
-                    self.registry.name_from_variables(record, frame.f_locals)
+        for leaf in leaves_behind(roots):
+            record = self.known(leaf)
+            if record.name is None and not record.modules and frame is not None:
+                self.registry.name_from_variables(record, frame.f_locals)
 
     @guarded
     def grad_called(self, create_graph: bool) -> None:

@@ -26,8 +26,9 @@ from cleargrad.doctor.registry import Registry
 from cleargrad.notebook import Rows
 
 REMEMBERED = 4096  # events
-AnyStep = Step | Skip | HandStep
 LONGEST_BUCKET = 64  # contributions of one bucket that are told apart; older ones are merged
+
+AnyStep = Step | Skip | HandStep
 
 
 class Bucket:

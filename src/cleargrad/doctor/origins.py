@@ -116,12 +116,11 @@ def line_of(place: Any) -> str:
     return ""
 
 
-def leaves_behind(tensor: Any) -> Iterator[Any]:
-    """The leaves that a tensor depends on, as far as a short walk through its graph finds them."""
-    if tensor.grad_fn is None:
-        yield tensor
-        return
-    waiting: list[Any] = [tensor.grad_fn]
+def leaves_behind(tensors: Any) -> Iterator[Any]:
+    """The leaves that a tensor, or several, depend on, as far as a short walk through their graph finds them."""
+    tensors = tensors if isinstance(tensors, tuple) else (tensors,)
+    yield from (tensor for tensor in tensors if tensor.grad_fn is None)
+    waiting: list[Any] = [tensor.grad_fn for tensor in tensors]
     seen: set[Any] = set()
     for node in waiting:
         if node is None or node in seen or len(seen) >= NODES_WALKED:

@@ -16,6 +16,7 @@ from cleargrad.doctor.places import Place
 from cleargrad.doctor.rules import Case, rule
 from cleargrad.doctor.sentences import counted, listed, passes_by_line
 
+PATIENCE = 3  # steps in which a program does the same
 LATER = 3  # empty steps after which other rules have said what they know of the reason
 
 Kind = tuple[Place | None, Ids]  # of a backward pass: its line, and what it fills
@@ -28,6 +29,14 @@ def kind_of(backward: Backward) -> Kind:
 def is_empty(use: Use) -> bool:
     """Whether a step found no contribution at all: no gradients, or only zeros."""
     return not use.by_hand and not use.reused and not any(use.fresh.values())
+
+
+def steps_alike(event: Step, case: Case, found: object) -> int:
+    """In how many steps of an optimizer in a row a rule has found the same, this one included."""
+    last, times = case.memory.get(event.optimizer, (None, 0))
+    times = times + 1 if found == last else 1
+    case.memory[event.optimizer] = found, times
+    return times
 
 
 @rule("gradient-discarded", "error", on=Step)
@@ -56,16 +65,13 @@ def gradients_cleared_before_the_step(event: Step, case: Case) -> Iterator[Findi
 def gradients_cleared_in_every_micro_batch(event: Step, case: Case) -> Iterator[Finding]:
     """zero_grad, backward, zero_grad, backward, step: of a window only the last micro-batch counts."""
     use = case.ledger.use
-    history = case.memory.setdefault(event.optimizer, [])
     if use is None:
         return
     count, zero = (0, None) if event.closure else micro_batches_lost(use)
     if zero is not None and zero.weights != case.ledger.weights:
         count = 0  # the weights were moved for the first passes, and back: SAM and its like
-    history.append(count)
-    del history[:-3]
-    needed = 2 if count > 1 else 3
-    if not count or zero is None or history[-needed:] != [count] * needed:
+    needed = 2 if count > 1 else PATIENCE
+    if steps_alike(event, case, count) < needed or not count or zero is None:
         return
     yield case.finding(
         event,
@@ -84,13 +90,10 @@ def gradients_cleared_in_every_micro_batch(event: Step, case: Case) -> Iterator[
 def loss_cleared_before_the_next(event: Step, case: Case) -> Iterator[Finding]:
     """backward of one loss, zero_grad, backward of another from the same graph, step: the first loss is lost."""
     use = case.ledger.use
-    history = case.memory.setdefault(event.optimizer, [])
     if use is None:
         return
     lost = None if event.closure else losses_lost(use, case.ledger.weights)
-    history.append(lost)
-    del history[:-3]
-    if lost is None or history != [lost] * 3:
+    if steps_alike(event, case, lost) < PATIENCE or lost is None:
         return
     passes, zeros = dropped_by(use.dropped.values())
     last = zeros[max(zeros)]
@@ -100,7 +103,7 @@ def loss_cleared_before_the_next(event: Step, case: Case) -> Iterator[Finding]:
         f"{last.place} before the next backward call",
         fix=f"leave out {last.place}: backward() adds up the gradients of all losses",
         evidence=[
-            "the same in each of the last 3 steps",
+            f"the same in each of the last {PATIENCE} steps",
             "nothing has read the gradients in between, and no hook has seen them",
         ],
         place=last.place,
@@ -176,9 +179,9 @@ def step_without_gradient(event: Backward | Step | End, case: Case) -> Iterator[
         empty.clear()
     else:
         empty.append(event)
-        del empty[7:]
+        del empty[PATIENCE + LATER + 1 :]
         alone = sum(1 for optimizer in case.registry.optimizers if optimizer.steps) == 1
-        patience = 3 if not alone else 1 if memory.get("backward") else 2
+        patience = PATIENCE if not alone else 1 if memory.get("backward") else 2
         if len(empty) == patience and (alone or empty[0].count == 1):
             due[event.optimizer] = empty[0]
         if len(empty) < patience + LATER:

@@ -68,8 +68,7 @@ def graph_broken(event: Any, case: Case) -> Iterator[Finding]:
         run = memory.pop("next", None)
         if run is not None:
             memory["run"] = run
-        memory["leaf"] = event if event.root is None else None
-        memory["last"] = event
+        memory["pass"] = event
     elif event.without_gradient:
         yield from broken_at(event, case)
 
@@ -85,9 +84,9 @@ def broken_at(event: Step, case: Case) -> Iterator[Finding]:
     if seen[event.optimizer] != PATIENCE:
         return
     broken = [number for number in broken if not records[number].written]
-    leaf, last = case.memory.get("leaf"), case.memory["last"]
-    if not event.with_gradient and (leaf is not None or any(cut.how == "leaf" for cut in run.cuts)):
-        yield loss_is_a_leaf(event, case, run, leaf or last, broken)
+    last: Backward = case.memory["pass"]
+    if not event.with_gradient and (last.root is None or any(cut.how == "leaf" for cut in run.cuts)):
+        yield loss_is_made_anew(event, case, run, last, broken)
         return
     yield from cut_off(event, case, run, broken)
 
@@ -116,15 +115,15 @@ def cut_off(event: Step, case: Case, run: Pass, broken: list[int]) -> Iterator[F
         )
 
 
-def loss_is_a_leaf(event: Step, case: Case, run: Pass, leaf: Backward, broken: list[int]) -> Finding:
+def loss_is_made_anew(event: Step, case: Case, run: Pass, last: Backward, broken: list[int]) -> Finding:
     """backward() of a tensor that has no history, or one that begins at a tensor of its own."""
     cuts = [cut for cut in run.cuts if cut.how != "item"] or run.cuts
-    place: Place | None = cuts[-1].place if cuts else leaf.place
+    place: Place | None = cuts[-1].place if cuts else last.place
     case.registry.explained.update(broken)
-    history = "has no history" if leaf.root is None else "does not lead back to the model"
+    history = "has no history" if last.root is None else "does not lead back to the model"
     return case.finding(
         event,
-        f"the loss of {leaf.place} {history}, so backward() reaches no parameter: it was made anew at {place}",
+        f"the loss of {last.place} {history}, so backward() reaches no parameter: it was made anew at {place}",
         fix="call backward() on the loss that the model's output led to, without re-wrapping it",
         evidence=[f"no gradient in {counted(len(broken), 'parameter')}: {listed(case.names(broken), 4)}"],
         place=place,

@@ -56,11 +56,10 @@ def why_stale(record: Parameter, case: Case) -> tuple[Place | None, str] | None:
     A copy is that call. Of a parameter that was replaced, the step is what went wrong: it should have the new one.
     """
     gone = case.memory.get("gone", {}).get(record.number)
-    if gone is not None and not is_held(record, case):
-        return None, f"replaced at {gone.place}"
     if gone is not None:
         new = gone.new if isinstance(gone, ModuleReplaced) else (gone.parameter,)
-        if any(is_trained_outside(case.registry.parameters[number]) for number in new):
+        trained = any(is_trained_outside(case.registry.parameters[number]) for number in new)
+        if trained or not is_held(record, case):
             return None, f"replaced at {gone.place}"
     for copied, received in case.memory.get("copies", {}).get(record.number, ()):
         copy = case.registry.parameters[copied.copy]
