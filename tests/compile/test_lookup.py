@@ -13,7 +13,7 @@ import cleargrad as cg
 from cleargrad import nn
 from cleargrad.compile.program import Program
 from cleargrad.compile.statements import Product
-from cleargrad.compile.watched import watching
+from tests.compile.world import kept_program
 
 TOKENS = np.random.default_rng(0).integers(-5, 5, (6, 8))
 
@@ -32,14 +32,10 @@ def checked(function: Callable, leaves: list[Any]) -> Program:
 
     places = cg.tensor(TOKENS)
     expected = step(places)
-    with watching():
-        compiled = cg.compile(step)
-        for _ in range(3):
-            found = compiled(places)
+    found, program = kept_program(step, places)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=2e-5, atol=2e-5)
-    assert compiled.last is not None
-    return compiled.last.program
+    return program
 
 
 def leaf(*shape: int) -> Any:

@@ -235,7 +235,9 @@ def test_the_number_of_threads_may_change(monkeypatch: pytest.MonkeyPatch) -> No
         chosen[:] = chosen_before
 
 
-needs_fork = pytest.mark.skipif("fork" not in dir(os), reason="processes are not forked here")
+needs_fork = pytest.mark.skipif(
+    "fork" not in dir(os), reason="forked children are the subject, and this system cannot fork"
+)
 
 
 @needs_fork

@@ -17,8 +17,8 @@ from cleargrad.compile.fuse import Nest
 from cleargrad.compile.program import Program
 from cleargrad.compile.signature import structure
 from cleargrad.compile.slopes import QUICK
-from cleargrad.compile.watched import watching
 from cleargrad.nn import functional
+from tests.compile.world import kept_program
 
 FUNCTIONS: dict[str, Callable] = {
     "gelu": functional.gelu,
@@ -50,15 +50,11 @@ def checked(function: Callable, *leaves: Any, kind: Any = None, several: bool = 
 
     x = cg.randn(40, 24, dtype=kind)
     expected = step(x)
-    with watching():
-        compiled = cg.compile(step)
-        for _ in range(3):
-            found = compiled(x)
+    found, program = kept_program(step, x)
     for one, other in zip(found, expected, strict=True):
         one, other = one.detach().numpy(), other.detach().numpy()
         np.testing.assert_allclose(one, other, rtol=0, atol=2e-6 * np.abs(other).max())
-    assert compiled.last is not None
-    return compiled.last.program
+    return program
 
 
 def leaf(*shape: int, kind: Any = None) -> Any:

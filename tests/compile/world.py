@@ -7,6 +7,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
+from cleargrad.compile.watched import watching
 
 BACKENDS = ["aot_eager", "inductor"]
 TOLERANCE = 2e-6
@@ -117,3 +118,13 @@ def plain_step(model, optimizer, loss_of=nn.functional.mse_loss):
 
 def programs(world):
     return sum(map(len, world.compiled.entries.values()))
+
+
+def kept_program(step, *inputs, calls=3):
+    """What a compiled step gives in the end, and its program with all that was needed to make it."""
+    with watching():
+        compiled = torch.compile(step)
+        for _ in range(calls):
+            found = compiled(*inputs)
+    assert compiled.last is not None
+    return found, compiled.last.program
