@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import cleargrad as cg
 from tests.oracle import same
-
-torch = pytest.importorskip("torch")
 
 
 def conv_norm(

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nbclient
+import nbformat
 import pytest
 
 import cleargrad as torch
@@ -119,8 +121,6 @@ def test_example_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture) -> N
 
 
 def test_example_runs_in_a_kernel() -> None:
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
     book = nbformat.read(EXAMPLE, as_version=4)
     nbclient.NotebookClient(book, timeout=120).execute()
     outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]

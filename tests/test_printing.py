@@ -3,11 +3,10 @@
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
+import torch._tensor_str as torch_printing
 
 from cleargrad import printing
-
-torch = pytest.importorskip("torch")
-torch_printing = pytest.importorskip("torch._tensor_str")
 
 SHAPES = [(), (1,), (5,), (23,), (0,), (0, 3), (3, 0), (1, 1), (3, 4), (2, 37), (2, 3, 4), (2, 1, 3, 2)]
 LONG_SHAPES = [(1000,), (1001,), (2, 501), (501, 2), (7, 6, 30), (40, 1, 40), (5, 7, 8, 9), (2,) * 10]

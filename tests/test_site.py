@@ -11,8 +11,6 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import cleargrad
 
 ROOT = Path(__file__).parent.parent
@@ -46,7 +44,6 @@ def test_readme_has_no_other_numbers_in_tables() -> None:
 
 def test_support_table_is_fresh() -> None:
     """`python tools/support_table.py` brings it up to date."""
-    pytest.importorskip("torch")
     # In a process of its own: other tests declare ops, which would be listed.
     program = "import support_table as s, sys; sys.exit(s.PAGE.read_text(encoding='utf-8') != s.page())"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT / "tools", env=with_source(), timeout=120)
@@ -76,8 +73,6 @@ def test_figures_are_readable_by_themselves() -> None:
 
 def test_site_builds(tmp_path: Path) -> None:
     """Every link and page of the navigation exists, and nothing is loaded from elsewhere."""
-    pytest.importorskip("mkdocs")
-    pytest.importorskip("material")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, env=with_source(), capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr

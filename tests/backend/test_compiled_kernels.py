@@ -265,7 +265,9 @@ def test_threads_get_their_own_results():
     assert not wrong
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="a forked child is the subject, and this system cannot fork"
+)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_computes_too():
     x = cleargrad.tensor(draw(8 * ROWS, 8 * COLUMNS))

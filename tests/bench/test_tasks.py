@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import cleargrad
 import cleargrad.optim
@@ -26,7 +27,6 @@ def losses(task: Task, size: int) -> list[float]:
 
 @pytest.mark.parametrize("name", MORE)
 def test_architectures_train_alike(name: str) -> None:
-    torch = pytest.importorskip("torch")
     theirs = losses(MORE[name].make(torch, Setup()), 2)
     assert losses(MORE[name].make(cleargrad, Setup()), 2) == pytest.approx(theirs, rel=2e-3)
     task = MORE[name].make(cleargrad, Setup())

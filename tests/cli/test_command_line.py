@@ -171,7 +171,7 @@ def started(*words: str, **settings: Any) -> Iterator[subprocess.Popen]:
         process.communicate()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes as Linux shows them")
+@pytest.mark.skipif(sys.platform != "linux", reason="finds leftover processes in /proc, which only Linux has")
 def test_interrupted_bench_leaves_no_process(tmp_path: Path) -> None:
     words = ["bench", "--workloads", "linear", "--rounds", "100000", "--variants", "cleargrad"]
     with started(*COMMAND, *words, cwd=tmp_path) as process:

@@ -41,7 +41,9 @@ OPS = {
 }
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory as Linux does")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="a shortage is made by RLIMIT_AS, which only Linux honours"
+)
 @pytest.mark.parametrize("op", OPS)
 def test_ops_that_run_out_of_memory_say_so_in_our_words(op: str) -> None:
     program = f"""

@@ -120,8 +120,9 @@ def test_passes_that_differ_after_a_long_calm_are_heard_right(engine: str, name:
     program, received = RECEIVED[name]
     session, _ = counted_while(engine, CALM + dedent(program))
     heard = [row["received"] for row in session.report()["parameters"][-4:]]
-    # Where a pass fails, the order in which it goes through the graph decides what it has filled by then.
-    assert heard == received or ("fails" in name and engine == "cleargrad" and heard == [100] * 4)
+    if "fails" in name and engine == "cleargrad":
+        received = [100] * 4  # PyTorch fills leaves as soon as it can, cleargrad's walk comes to them last
+    assert heard == received
 
 
 @pytest.mark.parametrize("engine", ENGINES)

