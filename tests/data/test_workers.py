@@ -424,31 +424,34 @@ def test_a_worker_that_does_not_listen_is_ended(monkeypatch):
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 import cleargrad
 from cleargrad.utils.data import DataLoader
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may be run where it is ignored
+BEGIN
 class Endless(cleargrad.utils.data.Dataset):
     def __len__(self): return 10**9
     def __getitem__(self, index): time.sleep(0.01); return index
 batches = iter(DataLoader(Endless(), num_workers=2, persistent_workers=PERSISTENT))
-next(batches)
+for _ in range(READ): next(batches)
 print(*[worker.process.pid for worker in batches._workers], flush=True)
 END
 """
 
 
-def start_script(end, persistent=False):
-    """A script with two workers in a process group of its own; returns it and the workers' ids."""
-    code = SCRIPT.replace("END", end).replace("PERSISTENT", str(persistent))
+def start_script(end, persistent=False, begin="", read=2):
+    """A script with two workers in a process group of its own; returns it and the workers' ids.
+
+    When it has read two batches, both workers are at work.
+    """
+    code = SCRIPT.replace("PERSISTENT", str(persistent)).replace("READ", str(read))
+    code = code.replace("BEGIN", begin).replace("END", end)
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        ),  # tests may be run where it is ignored
     )
     return process, [int(word) for word in process.stdout.readline().split()]
 
@@ -479,11 +482,19 @@ def test_ctrl_c():
     assert all_gone(ids, 5)
 
 
-def test_killed_main_process_leaves_no_orphans():
-    process, ids = start_script("time.sleep(60)")
+LATE = """
+import cleargrad.utils.data.worker as worker
+now = worker.seed_all
+worker.seed_all = lambda *arguments: (time.sleep(1), now(*arguments))
+"""
+
+
+@pytest.mark.parametrize(("begin", "read"), [("", 2), (LATE, 0)], ids=["at work", "not yet begun"])
+def test_killed_main_process_leaves_no_orphans(begin, read):
+    process, ids = start_script("time.sleep(60)", begin=begin, read=read)
     process.kill()
-    process.communicate()
-    assert len(ids) == 2 and all_gone(ids, 15)
+    process.communicate(timeout=20)  # workers hold the script's output open
+    assert len(ids) == 2 and all_gone(ids, 5)
 
 
 @pytest.mark.parametrize("persistent", [False, True])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import socket
 import time
 import warnings
 import weakref
@@ -25,7 +24,7 @@ from cleargrad.errors import error
 from cleargrad.utils.data.fetch import Recipe, _DatasetKind
 from cleargrad.utils.data.position import Sources, same_states, skip_indices, too_short
 from cleargrad.utils.data.sampler import draw_seed
-from cleargrad.utils.data.transport import WINDOW, Link, pack, unpack
+from cleargrad.utils.data.transport import WINDOW, Link, line, pack, unpack
 from cleargrad.utils.data.worker import BATCH, DESCRIBE, ENDED, FAILED, FETCH, RESTART, RESTARTED, work
 
 SECONDS_TO_FINISH = 5.0
@@ -241,7 +240,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         context = loader.multiprocessing_context or multiprocessing
         slots = min(self._prefetch_factor, WINDOW)
         states = self._saved_states(loader, worker_id)
-        here, there = socket.socketpair()
+        here, there = line()
         job = (
             Link(there, slots),
             self._recipe,

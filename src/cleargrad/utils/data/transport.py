@@ -16,6 +16,7 @@ import socket
 import struct
 import sys
 import tempfile
+import weakref
 from contextlib import suppress
 from itertools import accumulate
 from typing import Any
@@ -39,6 +40,25 @@ def unpack(blocks: list[bytearray]) -> Any:
     """The message again; its arrays use the blocks as their memory."""
     body, *arrays = blocks
     return pickle.loads(body, buffers=arrays)
+
+
+_main_ends: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def line() -> tuple[socket.socket, socket.socket]:
+    """The main process's end of a new line, and a worker's."""
+    here, there = socket.socketpair()
+    _main_ends.add(here)
+    return here, there
+
+
+def let_go() -> None:
+    """In a forked child: only the main process may hold its ends, so that its death cuts the lines."""
+    for end in list(_main_ends):
+        end.close()
+
+
+os.register_at_fork(after_in_child=let_go)
 
 
 class Link:

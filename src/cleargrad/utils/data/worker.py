@@ -6,7 +6,6 @@ Read next: utils/data/iterators.py.
 
 from __future__ import annotations
 
-import os
 import random
 import traceback
 from collections.abc import Callable
@@ -24,8 +23,6 @@ from cleargrad.utils.data.transport import Link, pack, unpack
 # What the main process asks for, and what a worker answers.
 FETCH, RESTART, DESCRIBE = "fetch", "restart", "describe"
 BATCH, FAILED, ENDED, RESTARTED, DRAWN = "batch", "failed", "ended", "restarted", "drawn"
-
-SECONDS_BETWEEN_LOOKS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +140,9 @@ class Numbers:
 def serve(link: Link, recipe: Recipe, numbers: Numbers, worker_id: int) -> None:
     """Answers requests until the main process hangs up."""
     where = f"in DataLoader worker process {worker_id}"
-    parent = os.getppid()
     fetch: Callable[[Any], Any] | None = None
     while True:
-        try:
-            request, index = unpack(link.receive(SECONDS_BETWEEN_LOOKS))
-        except TimeoutError:
-            if os.getppid() != parent:
-                return
-            continue
+        request, index = unpack(link.receive())
         if request == RESTART:
             fetch = None
             numbers.restart()
