@@ -1,9 +1,9 @@
 """Compiled functions: which program fits a call, and what a recorded call becomes.
 
 The first call runs eagerly, the second is recorded while it runs, later ones run the program. A function that has a
-program is recorded at once when arguments of another layout come, as long as there are few layouts. A program fits
-when the layout of the arguments, the modes and all facts seen while recording are the same. What cannot be recorded
-runs eagerly, with one warning. Read next: compile/entry.py.
+program is recorded at once when arguments of another layout come, as long as there are few layouts, and the new
+program makes that call. A program fits when the layout of the arguments, the modes and all facts seen while recording
+are the same. What cannot be recorded runs eagerly, with one warning. Read next: compile/entry.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cleargrad.amp import state as autocast_state
+from cleargrad.compile.before import Before
 from cleargrad.compile.entry import Entry
 from cleargrad.compile.facts import Names
 from cleargrad.compile.structures import OutOfRange, Unsupported, key_of
@@ -90,17 +91,20 @@ class Compiled:
 
     def run(self, entry: Entry, args: tuple, kwargs: dict[str, Any]) -> Any:
         observer = watch.observer
+        if observer is None:
+            return self.make_call(entry, args, kwargs)
+        observer.program_begins(entry)
+        result = self.make_call(entry, args, kwargs)
+        observer.program_ends(entry)
+        return result
+
+    def make_call(self, entry: Entry, args: tuple, kwargs: dict[str, Any]) -> Any:
         try:
-            if observer is None:
-                return entry.run(args, kwargs)
-            observer.program_begins(entry)
-            result = entry.run(args, kwargs)
+            return entry.run(args, kwargs)
         except OutOfRange:
             return self.function(*args, **kwargs)  # fails as well, and names the tensor and the user's line
         except MemoryError as failure:
             raise shortage(str(self.title), failure, args) from failure
-        observer.program_ends(entry)
-        return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -152,26 +156,38 @@ class Compiled:
         return 0 < sum(map(len, self.entries.values())) < FEW and not self.eager
 
     def record(self, key: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
-        """One eager call, recorded; the program is for the next."""
+        """One eager call, recorded; the program is for the next, and for this one if its values could wait."""
         if gc.get_freeze_count() > FROZEN:
             return self.give_up(key, "gc.freeze", args, kwargs)
+        observer = watch.observer
+        waits = self.knows_the_way()
         with no_collection():
-            tracer = Tracer()
+            if observer is None:
+                tracer = Tracer(fills=not waits)
+            else:
+                tracer = Tracer(before=Before() if waits else None)
             entry = Entry(key, self.make)
             given = entry.begin(tracer, tensors, args, kwargs)
             names = Names(tracer, self.function)
-            observer = watch.observer
             if observer is not None:
                 observer.recording_begins()
             try:
                 with fresh_casts(), tracer, names:
                     result = self.function(*given[0], **given[1])
+            except BaseException:
+                tracer.run_now()
+                raise
             finally:
                 if observer is not None:
                     observer.recording_ends(entry)
             result = entry.finish(tracer, names, result)
         if tracer.reason is None:
             self.keep(entry)
+            if waits:
+                tracer.take_back()
+                result = self.make_call(entry, args, kwargs)
+                if observer is not None:
+                    observer.program_stands_in(entry)
         elif tracer.permanent or self.tried[key] > ATTEMPTS:
             self.explain(key, tracer.reason, tracer.place)
         return result

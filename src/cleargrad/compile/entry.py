@@ -67,7 +67,6 @@ class Entry(Runner):
         except Unsupported as reason:
             tracer.refuse(str(reason))
             return result
-        answer = self.build([part.value if isinstance(part, Pending) else part for part in parts])
         del result
         if tracer.reason is None:
             self.check_side_effects(tracer, names, parts)
@@ -79,7 +78,7 @@ class Entry(Runner):
         self.given = []
         for reference in tracer.numbers:
             left_behind(reference())
-        return answer
+        return self.build([part.value if isinstance(part, Pending) else part for part in parts])
 
     def compile(self, tracer: Tracer) -> None:
         """Makes the programs. The call has been made by now: if this fails, its result must not be lost."""

@@ -3,7 +3,11 @@
 A call of a compiled function that is to be recorded is an ordinary eager call: every value exists, every effect
 happens, and when something cannot be recorded the tracer steps aside and the call simply goes on. What comes out
 is the graph, and what the program must do besides: gradients to set, options of optimizers to read, facts that
-must still hold. Read next: compile/facts.py.
+must still hold.
+
+Of a function that was recorded before, for arguments of another layout, the values can wait: the program will
+compute them. Should they be needed sooner, `run_now` computes what was recorded until then, and the call goes on as
+if it had run from the beginning. Read next: compile/facts.py.
 """
 
 from __future__ import annotations
@@ -22,8 +26,9 @@ import numpy as np
 from cleargrad.autograd.node import Node, geometry, split_edge
 from cleargrad.autograd.walk import fitted_parts, form_of
 from cleargrad.codegen.expr import Expr
+from cleargrad.compile.before import Before
 from cleargrad.compile.facts import OptionCheck, is_plain, optimizer_facts, scaler_facts
-from cleargrad.compile.repeat import Template, Unfinished, make_updates, record_updates, repeats
+from cleargrad.compile.repeat import Template, Unfinished, make_updates, record_updates, repeats, tensors_of
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
@@ -34,7 +39,7 @@ from cleargrad.ops import apply
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.comparison import where
 from cleargrad.ops.op import OPS, PARTS, Op
-from cleargrad.ops.record import Call, CaptureError, Recorder, Value, seen_anew
+from cleargrad.ops.record import Call, CaptureError, Recorder, Value, blank_results, seen_anew, values_of
 
 
 @dataclass
@@ -66,8 +71,10 @@ class Tracer(Recorder):
 
     runs = True
 
-    def __init__(self) -> None:
+    def __init__(self, fills: bool = True, before: Before | None = None) -> None:
         super().__init__()
+        self.fills = fills
+        self.before_call = before
         self.reason: str | None = None  # why nothing is recorded any more
         self.permanent = True  # whether the next call would fail as well
         self.place = ""
@@ -100,6 +107,7 @@ class Tracer(Recorder):
         """What cannot be recorded runs eagerly, and so does all that follows."""
         if not self.running:
             super().refuse(name)
+        self.run_now()
         if self.reason is None:
             frame = user_frame(sys._getframe(1))
             self.reason, self.permanent = name, permanent
@@ -114,6 +122,30 @@ class Tracer(Recorder):
         pending = Pending(self, tensor)
         self.numbers.append(weakref.ref(pending))
         return pending
+
+    def run_now(self) -> None:
+        """Gives values to what was only recorded; from here on calls are run."""
+        if self.fills:
+            return
+        self.fills = True
+        slots = values_of(self.graph, self.graph.input_arrays)
+        # Memory that was written comes last: views of it may stand for what it held before.
+        names = sorted(self.known.items(), key=lambda item: item[0] in self.writes)
+        found = [(self.references[key](), slots[value.index]) for key, (value, _) in names]
+        copies = [(data, value.copy()) for data, value in found if data is not None and value is not data]
+        for data, value in copies:
+            np.copyto(data, value)
+        for reference in self.numbers:
+            pending = reference()
+            if pending is not None:
+                pending.value = number_of(slots[pending.symbol.index])
+
+    def take_back(self) -> None:
+        """All is as before the call, but for what is no tensor: the program is what makes it."""
+        if self.before_call is not None:
+            self.before_call.put_back()
+        for look in self.grads.values():
+            look.leaf._grad = look.entry
 
     # Calls -------------------------------------------------------------------------------------------------
 
@@ -141,14 +173,18 @@ class Tracer(Recorder):
         check_operands(op, operands)
         if op.lower is PARTS:
             return self.call_parts(op, operands, attrs)
-        if not isinstance(op.lower, Expr):  # elementwise ops find the same errors themselves when they run
-            op.spec(*operands, **attrs)
+        spec = None
+        if not (self.fills and isinstance(op.lower, Expr)):  # these find the same errors when they run
+            spec = op.spec(*operands, **attrs)
         if self.reason is not None:
             return apply.call(op, operands, attrs)
         values = tuple([self.value(x) if isinstance(x, Tensor) else x for x in operands])
-        arrays = self.run(op, operands, attrs)
-        if op.view:
-            arrays = seen_anew(arrays, operands[0]._data)
+        if not self.fills:
+            arrays = blank_results(op, operands, attrs, spec)
+        else:
+            arrays = self.run(op, operands, attrs)
+            if op.view:
+                arrays = seen_anew(arrays, operands[0]._data)
         outs = link(op, operands, attrs, arrays, mode.grad)
         if type(outs) is tuple:
             results = tuple(map(self.name, outs))
@@ -163,12 +199,16 @@ class Tracer(Recorder):
         """A fused op: its kernel gives the values, what is recorded are its parts."""
         if not self.running or self.reason is not None:
             return super().call_parts(op, operands, attrs)
-        arrays = self.run(op, operands, attrs)
+        arrays = self.run(op, operands, attrs) if self.fills else None
+        spec = op.spec(*operands, **attrs)
 
         def record() -> list[Tensor]:
-            return self.parts_of(op, operands, attrs, op.spec(*operands, **attrs))
+            return self.parts_of(op, operands, attrs, spec)
 
         values = self.recorded(record, operands, (op, described(attrs)))
+        if arrays is None:
+            waits = values is not None and not self.fills
+            arrays = blank_results(op, operands, attrs, spec) if waits else self.run(op, operands, attrs)
         outs = link(op, operands, attrs, arrays, mode.grad)
         if values is not None:
             self.stand_for(outs if type(outs) is tuple else (outs,), values)
@@ -192,16 +232,15 @@ class Tracer(Recorder):
         """
         if not self.running:
             return record()
-        before = mode.set(recorder=None, autocast=None)
-        try:
-            results = run()
-        finally:
-            mode.set(**before)
+        results = alone(run) if self.fills else None
+        values = None
         if self.reason is None:
             values = self.recorded(record, *((), (None,)) if given is None else given())
-            if values is not None:
-                results = [self.apart(result) for result in results]
-                self.stand_for(results, values)
+        if results is None:
+            results = alone(run) if values is None else [None if x is None else empty(x.spec) for x in values]
+        if values is not None:
+            results = [self.apart(result) for result in results]
+            self.stand_for(results, values)
         return results
 
     def recorded(self, record: Callable, operands: Sequence, key: tuple) -> list[Value | None] | None:
@@ -243,7 +282,7 @@ class Tracer(Recorder):
                 self.templates[key] = template
             return outs
         values = [value for value in known.copied(self, sources) if value is not None]
-        outs = tuple([wrap(np.empty(value.spec.shape, value.spec.dtype.numpy)) for value in values])
+        outs = tuple([empty(value.spec) for value in values])
         for out, value in zip(outs, values, strict=True):
             self.set(out, value)
         return outs
@@ -263,8 +302,9 @@ class Tracer(Recorder):
             return result
         return wrap(result._data)
 
-    @staticmethod
-    def run(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+    def run(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        if self.before_call is not None and "stream" in attrs:
+            self.before_call.keep_stream(attrs["stream"])
         try:
             return op.run(*[x._data if isinstance(x, Tensor) else x for x in operands], **attrs)
         except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
@@ -364,6 +404,8 @@ class Tracer(Recorder):
 
     def write(self, target: Tensor, value: Tensor) -> Tensor:
         self.note_history(target if target._base is None else target._base)
+        if self.before_call is not None:
+            self.before_call.keep(self.owner(target)._data)
         if self.predicate is not None:
             condition, self.predicate = self.predicate, None
             before = mode.set(grad=False)
@@ -390,13 +432,20 @@ class Tracer(Recorder):
         if not usual or not repeats(optimizer):
             super().update(optimizer, group, options, items)
             return
+        before = self.known.copy(), self.writes.copy(), self.written.copy()
         try:
             self.unwatched(record_updates, self, optimizer, options, items)
-        except Unfinished:
-            self.refuse(f"it changes its {type(optimizer).__name__}", permanent=False)
-        except CaptureError:
-            self.refuse("item")
-        self.unwatched(make_updates, optimizer, group, items)
+        except (Unfinished, CaptureError) as failure:
+            self.known, self.writes, self.written = before  # none of these steps is made yet
+            if isinstance(failure, Unfinished):
+                self.refuse(f"it changes its {type(optimizer).__name__}", permanent=False)
+            else:
+                self.refuse("item")
+        if self.before_call is not None:
+            for tensor in [tensor for item in items for tensor in tensors_of(item)]:
+                self.before_call.keep(tensor._data)
+        if self.fills:
+            self.unwatched(make_updates, optimizer, group, items)
 
     def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
         if id(leaf) in self.tensors and id(leaf) not in self.grads:  # others are the call's own
@@ -445,11 +494,13 @@ class Tracer(Recorder):
     @contextmanager
     def symbolic(self) -> Iterator[None]:
         """Calls are recorded only, as by a plain recorder."""
+        fills, self.fills = self.fills, False
         self.running = self.runs = False
         try:
             yield
         finally:
             self.running = self.runs = True
+            self.fills = fills
 
 
 class Reference(weakref.ref):
@@ -466,6 +517,20 @@ def given_to(node: Node, grad: Any, wanted: tuple | None) -> tuple[tuple, tuple]
     ends = tuple([None if edge is None else form_of(*split_edge(edge)) for edge in node.edges])
     grads = grad if type(grad) is list else [grad]
     return (*grads, *values), (node.plan.steps, (wanted, ends), described(node.attrs))
+
+
+def alone(run: Callable) -> Any:
+    """What a function gives that nobody records."""
+    before = mode.set(recorder=None, autocast=None)
+    try:
+        return run()
+    finally:
+        mode.set(**before)
+
+
+def empty(spec: Spec) -> Tensor:
+    """A tensor that nobody has filled."""
+    return wrap(np.empty(spec.shape, spec.dtype.numpy))
 
 
 def described(attrs: dict[str, Any] | None) -> str | None:
@@ -519,7 +584,7 @@ class Pending:
 
     def __init__(self, tracer: Tracer, tensor: Tensor) -> None:
         self.tracer: Tracer | None = tracer
-        self.value = number_of(tensor._data)
+        self.value = number_of(tensor._data) if tracer.fills else None
         self.symbol = tracer.value(tensor)  # what it stands for, whatever is written to the tensor later
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -15,7 +15,8 @@ class Watch:
     recorded calls `observer.leaf_filled(leaf)` instead.
 
     Of compiled functions it hears `recording_begins()` and `recording_ends(entry)` around a call that is recorded,
-    and `program_begins(entry)` and `program_ends(entry)` around the run of a program.
+    and `program_begins(entry)` and `program_ends(entry)` around the run of a program. When the program has made the
+    recorded call itself, which was taken back, `program_stands_in(entry)` says so.
     """
 
     __slots__ = ("cleared", "observer", "onlookers")

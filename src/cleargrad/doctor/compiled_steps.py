@@ -98,6 +98,11 @@ class CompiledSteps(LibraryObserver):
         self.recording = self.attentive = False
         self.keep(None)
 
+    @guarded
+    def program_stands_in(self, entry: Any) -> None:
+        """The recorded call was taken back, and its program has made it: what it did has been heard."""
+        self.remember(self.touched(entry.script))
+
     # Running -----------------------------------------------------------------------------------------------
 
     def program_begins(self, entry: Any) -> None:

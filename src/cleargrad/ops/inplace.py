@@ -111,7 +111,7 @@ def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> 
     recorder = mode.recorder
     if recorder is not None:
         value = recorder.write(target, value)
-    if recorder is None or recorder.runs:
+    if recorder is None or recorder.fills:
         np.copyto(target._data, value._data, casting="unsafe")
     target.bump()
     if edge is None and target_edge is not None:

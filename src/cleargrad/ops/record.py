@@ -88,7 +88,8 @@ class Graph:
 class Recorder:
     """Collects the calls of the current thread into a graph, as a context manager."""
 
-    runs = False  # whether calls are run as well, so that values exist (compile/tracer.py)
+    runs = False  # whether what is recorded is a call of the user's, who sees its effects (compile/tracer.py)
+    fills = False  # whether calls are run as well, so that values exist
 
     def __init__(self) -> None:
         self.graph = Graph()
@@ -162,12 +163,7 @@ class Recorder:
             return self.call_parts(op, operands, attrs)
         spec = op.spec(*operands, **attrs)
         values = tuple([self.value(x) if isinstance(x, Tensor) else x for x in operands])
-        if op.view:
-            arrays = seen_anew(op.run(operands[0]._data, **attrs), operands[0]._data)
-        elif isinstance(spec, Spec):
-            arrays = blank(op, operands, spec)
-        else:
-            arrays = [np.empty(part.shape, part.dtype.numpy) for part in spec]
+        arrays = blank_results(op, operands, attrs, spec)
         outs = link(op, operands, attrs, arrays, mode.grad)
         results = tuple(map(self.name, outs)) if type(outs) is tuple else (self.name(outs),)
         self.graph.calls.append(Call(op, values, attrs, results))
@@ -296,6 +292,15 @@ def seen_anew(arrays: Any, source: np.ndarray) -> Any:
     return source.view() if arrays is source else arrays
 
 
+def blank_results(op: Op, operands: tuple, attrs: dict[str, Any], spec: Any) -> Any:
+    """Memory for what a call gives, which nobody fills; a view shows what it is a view of."""
+    if op.view:
+        return seen_anew(op.run(operands[0]._data, **attrs), operands[0]._data)
+    if isinstance(spec, Spec):
+        return blank(op, operands, spec)
+    return [np.empty(part.shape, part.dtype.numpy) for part in spec]
+
+
 def blank(op: Op, operands: tuple, spec: Spec) -> np.ndarray:
     """Memory for a result; where elementwise kernels follow the layout of their operands, so does it."""
     arrays = [x._data for x in operands if isinstance(x, Tensor)]
@@ -318,8 +323,8 @@ def fresh(out: Tensor, spec: Spec, operands: tuple) -> Tensor:
     return out
 
 
-def replay(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Runs a recorded graph on arrays with each op's own `run`."""
+def values_of(graph: Graph, arrays: Sequence[np.ndarray]) -> list[Any]:
+    """The values of a graph for some inputs, slot by slot, by each op's own `run`."""
     slots: list[Any] = [None] * graph.size
     for value, array in zip(graph.inputs, arrays, strict=True):
         slots[value.index] = array
@@ -333,6 +338,12 @@ def replay(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         results = result if isinstance(result, (list, tuple)) else [result]
         for value, array in zip(call.results, results, strict=True):
             slots[value.index] = as_array(array)
+    return slots
+
+
+def replay(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Runs a recorded graph on arrays: its outputs, after tensors from outside were given their new values."""
+    slots = values_of(graph, arrays)
     outputs = [slots[value.index] for value in graph.outputs]
     finals = [(owner, slots[value.index].copy()) for owner, value in graph.writes]
     if finals:  # what they overwrite may be among the outputs

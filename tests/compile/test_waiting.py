@@ -1,0 +1,210 @@
+"""Calls that are recorded for arguments of another layout: values wait for the program, or are computed when asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cleargrad as torch
+from cleargrad import nn
+from cleargrad.compile.tracer import Tracer
+from cleargrad.doctor import Session
+from tests.compile.world import BACKENDS, World, batch, net, plain_step, programs, sgd, with_optimizer
+
+
+def known(make, step, backend="inductor"):
+    """A world whose step has a program for five rows."""
+    world = World(make, step, backend)
+    for k in range(3):
+        world.call(*batch(k))
+    assert programs(world) == 1
+    return world
+
+
+def noisy():
+    model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
+    return with_optimizer(model, torch.optim.AdamW, lr=0.01)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("make", [sgd(momentum=0.9), noisy])
+def test_the_program_makes_the_call_that_was_recorded(make, backend, monkeypatch):
+    world = known(make, plain_step, backend)
+
+    def run(self, op, operands, attrs):
+        raise AssertionError(f"{op.name} was run")
+
+    monkeypatch.setattr(Tracer, "run", run)
+    for rows in (7, 4):
+        world.call(*batch(rows, rows))
+    assert programs(world) == 3
+
+
+def test_numbers_and_accumulated_gradients():
+    def step_of(model, optimizer):
+        def step(x, y):
+            total = 0.0
+            for part, wanted in zip(x.chunk(2), y.chunk(2)):
+                loss = nn.functional.mse_loss(model(part), wanted)
+                loss.backward()
+                total = total + loss.detach()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+            return {"loss": total.item(), "norm": norm}
+
+        return step
+
+    world = known(sgd(), step_of)
+    for rows in (6, 8, 6):
+        world.call(*batch(rows, rows))
+    assert programs(world) == 3
+
+
+def steps_that_ask(model, optimizer, ask):
+    """A step that asks for something when there are six rows, in the middle of all that it writes."""
+
+    def step(x, y):
+        optimizer.zero_grad(set_to_none=False)
+        out = model(x)
+        noise = torch.rand(3)
+        row = out.detach()[0]
+        row.mul_(2)
+        loss = nn.functional.mse_loss(out + noise, y)
+        loss.backward()
+        optimizer.step()
+        if len(x) == 6:
+            ask(model, loss, row)
+        model(x).mean().backward()
+        optimizer.step()
+        return loss.detach() + row.sum() + noise.sum()
+
+    return step
+
+
+def slow():
+    return with_optimizer(net(), torch.optim.SGD, lr=0.01, momentum=0.9)
+
+
+def as_number(model, loss, row):
+    assert abs(float(loss)) < 100
+
+
+def as_array(model, loss, row):
+    assert np.isfinite(row.numpy()).all()
+
+
+def as_branch(model, loss, row):
+    if model[0].weight.grad.abs().sum() > 0:
+        model[0].weight.data.mul_(0.5)
+
+
+def as_text(model, loss, row):
+    assert "tensor" in str(model[0].bias)
+
+
+@pytest.mark.parametrize("ask", [as_number, as_array, as_branch, as_text])
+def test_values_that_are_asked_for_exist(ask):
+    world = known(slow, lambda model, optimizer: steps_that_ask(model, optimizer, ask))
+    with pytest.warns(UserWarning, match="cannot be recorded"):
+        world.call(*batch(3, 6))
+    for k, rows in enumerate((6, 5, 6)):
+        world.call(*batch(k, rows))
+
+
+def test_numbers_that_are_kept_by_the_user():
+    def step_of(model, optimizer):
+        seen = []
+
+        def step(x, y):
+            loss = plain_step(model, optimizer)(x, y)
+            if len(x) == 6:
+                seen.append(loss.item())
+            return loss
+
+        step.seen = seen
+        return step
+
+    world = known(sgd(), step_of)
+    for k in range(3):
+        world.call(*batch(k, 6))
+        one, other = (bound.seen for *_, bound in world.sides)
+        assert one == pytest.approx(other) and all(type(each) is float for each in other)
+    assert len(other) == 3
+
+
+class Stop(Exception):
+    pass
+
+
+def test_an_exception_leaves_what_an_eager_call_leaves():
+    def stop(model, loss, row):
+        raise Stop
+
+    world = known(slow, lambda model, optimizer: steps_that_ask(model, optimizer, stop))
+    state = torch.get_rng_state()
+    for _, run, _ in world.sides:
+        torch.set_rng_state(state)
+        with pytest.raises(Stop):
+            run(*batch(3, 6))
+    world.check()
+    world.call(*batch(4, 5))
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9)])
+def test_an_optimizer_that_has_made_no_step_yet(kind):
+    def make():
+        model, other = net(), nn.Linear(3, 3)
+        return model, other, kind(model.parameters(), 0.1), kind(other.parameters(), 0.1)
+
+    def step_of(model, other, first, second):
+        def step(x, y):
+            first.zero_grad()
+            out = model(x)
+            if len(x) == 6:
+                out = other(out)
+            nn.functional.mse_loss(out, y).backward()
+            first.step()
+            if len(x) == 6:
+                second.step()
+            return out.detach()
+
+        return step
+
+    world = known(make, step_of)
+    for k in range(4):
+        world.call(*batch(k, 6))
+    assert programs(world) == 2
+
+
+def test_places_that_do_not_exist_are_named_as_ever():
+    def step_of(model):
+        return lambda places: model(places).sum()
+
+    world = World(lambda: nn.Embedding(4, 3), step_of, "inductor")
+    for _ in range(3):
+        world.call(torch.tensor([0, 1, 2]))
+    for _, run, _ in world.sides:
+        with pytest.raises(IndexError, match="out of range"):
+            run(torch.tensor([0, 4]))
+
+
+def test_a_watched_run_computes_the_same():
+    def weights(watched):
+        torch.manual_seed(0)
+        model, optimizer = noisy()
+        step = torch.compile(plain_step(model, optimizer))
+        session = Session(engine="cleargrad")
+        if watched:
+            session.attach()
+        for k, rows in enumerate([5] * 4 + [7] * 3 + [4, 5, 7]):
+            step(*batch(k, rows))
+        found = [finding.rule for finding in session.findings]
+        session.detach()
+        return (
+            found,
+            [parameter.detach().tolist() for parameter in model.parameters()],
+            torch.rand(3).tolist(),
+        )
+
+    assert weights(True) == weights(False)
