@@ -1,4 +1,4 @@
-"""Calls that are recorded for arguments of another layout: values wait for the program, or are computed when asked."""
+"""Calls recorded for arguments of another layout: values wait for the program, or are computed when asked for."""
 
 from __future__ import annotations
 
@@ -131,6 +131,28 @@ def test_numbers_that_are_kept_by_the_user():
         one, other = (bound.seen for *_, bound in world.sides)
         assert one == pytest.approx(other) and all(type(each) is float for each in other)
     assert len(other) == 3
+
+
+def test_results_that_are_also_kept_by_the_user():
+    kept = {"numbers": [], "last": None}
+    weight = torch.ones(3, requires_grad=True)
+
+    def numbers(x):
+        number = (x * 2).sum().item()
+        kept["numbers"].append(number)
+        return [number]
+
+    def last(x):
+        out = weight * x.sum()
+        kept["last"] = out
+        return {"out": out}
+
+    for function in (numbers, last):
+        compiled = torch.compile(function)
+        with pytest.warns(UserWarning, match="objects of its own"):
+            for k in range(8):
+                compiled(torch.full((3,), float(k)))
+    assert kept["numbers"] == [6.0 * k for k in range(8)] and kept["last"].tolist() == [21.0] * 3
 
 
 class Stop(Exception):

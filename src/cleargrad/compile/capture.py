@@ -2,8 +2,8 @@
 
 The first call runs eagerly, the second is recorded while it runs, later ones run the program. A function that has a
 program is recorded at once when arguments of another layout come, as long as there are few layouts, and the new
-program makes that call. A program fits when the layout of the arguments, the modes and all facts seen while recording
-are the same. What cannot be recorded runs eagerly, with one warning. Read next: compile/entry.py.
+program makes that call. A program fits when the layout of the arguments, the modes and all facts seen while
+recording are the same. What cannot be recorded runs eagerly, with one warning. Read next: compile/entry.py.
 """
 
 from __future__ import annotations

@@ -6,26 +6,35 @@ sets gradients and gives back a result of the recorded form. Read next: compile/
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import itemgetter
+from sys import getrefcount
+from types import CellType
 from typing import Any
 
 import numpy as np
 
+from cleargrad.autograd.function import FunctionCtx
 from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.differentiable import Backward, graph_behind, through_boundary
 from cleargrad.compile.facts import Names, everywhere, tensor_facts
+from cleargrad.compile.pending import Pending
 from cleargrad.compile.results import Results, saved_by
 from cleargrad.compile.runner import Find, Runner
 from cleargrad.compile.structures import Unsupported, taken_apart
-from cleargrad.compile.tracer import Option, Pending, Tracer
+from cleargrad.compile.tracer import Option, Tracer
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.core.watch import is_told, watch
 from cleargrad.ops.record import Call, Graph, Value
+
+
+LEAVES = "it leaves tensors or numbers it has computed in objects of its own"
+HOLDERS = 5  # references to a result that only the call and those who look at it hold
 
 
 class Entry(Runner):
@@ -67,9 +76,10 @@ class Entry(Runner):
         except Unsupported as reason:
             tracer.refuse(str(reason))
             return result
+        own = {id(parts), *map(id, containers(result))}
         del result
         if tracer.reason is None:
-            self.check_side_effects(tracer, names, parts)
+            self.check_side_effects(tracer, names, parts, own)
         if tracer.reason is None:
             self.settle(tracer, parts)
         if tracer.reason is None:
@@ -91,7 +101,7 @@ class Entry(Runner):
         except Exception as failure:
             tracer.refuse(f"compiling it failed with {type(failure).__name__}: {failure}")
 
-    def check_side_effects(self, tracer: Tracer, names: Names, parts: list) -> None:
+    def check_side_effects(self, tracer: Tracer, names: Names, parts: list, own: set[int]) -> None:
         """A program would not repeat what a call does to Python's own objects."""
         changed = names.changed()
         if changed is not None:
@@ -109,9 +119,10 @@ class Entry(Runner):
         if tracer.reason is None and self.leaks(tracer, parts):
             gc.collect()
             if self.leaks(tracer, parts):
-                tracer.refuse(
-                    "it leaves tensors or numbers it has computed in objects of its own", permanent=False
-                )
+                tracer.refuse(LEAVES, permanent=False)
+        made = [part for part in parts if id(part) not in tracer.tensors]
+        if tracer.reason is None and kept_elsewhere(made, {*own, id(tracer.kept)}):
+            tracer.refuse(LEAVES, permanent=False)
 
     def leaks(self, tracer: Tracer, parts: list) -> bool:
         """Whether something computed is still there, though it is neither result nor gradient."""
@@ -302,6 +313,35 @@ def overlapping(arrays: list[np.ndarray], written: dict[int, Tensor]) -> bool:
         if stop > end:
             end, last = stop, key
     return False
+
+
+def containers(result: Any) -> Iterator[Any]:
+    """A nested result, and all that it is made of."""
+    yield result
+    if isinstance(result, (list, tuple)):
+        for part in result:
+            yield from containers(part)
+    elif isinstance(result, dict):
+        for part in result.values():
+            yield from containers(part)
+    elif dataclasses.is_dataclass(result) and hasattr(result, "__dict__"):
+        yield from containers(vars(result))
+
+
+def kept_elsewhere(results: list[Any], own: set[int]) -> bool:
+    """Whether something that is handed back was put somewhere else as well: a program would not put it there."""
+    suspects = [result for result in results if getrefcount(result) > HOLDERS]
+    if not suspects:
+        return False
+    own = {*own, id(results), id(suspects)}
+    return any(id(holder) not in own and is_kept(holder) for holder in gc.get_referrers(*suspects))
+
+
+def is_kept(holder: Any) -> bool:
+    """Whether an object that refers to a result is of the user's making, and lasts."""
+    if isinstance(holder, dict):
+        return not any(isinstance(owner, FunctionCtx) for owner in gc.get_referrers(holder))
+    return isinstance(holder, (list, set, CellType))
 
 
 def left_behind(pending: Pending | None) -> None:
