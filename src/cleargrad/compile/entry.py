@@ -32,7 +32,6 @@ from cleargrad.core.tensor import Tensor, cell_of, wrap
 from cleargrad.core.watch import is_told, watch
 from cleargrad.ops.record import Call, Graph, Value
 
-
 LEAVES = "it leaves tensors or numbers it has computed in objects of its own"
 HOLDERS = 5  # references to a result that only the call and those who look at it hold
 

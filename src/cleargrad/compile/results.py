@@ -25,8 +25,8 @@ from cleargrad.autograd.node import (
     strides_of,
 )
 from cleargrad.compile.differentiable import graph_behind, laid_out, own_strides
-from cleargrad.compile.runner import Find
 from cleargrad.compile.pending import Pending
+from cleargrad.compile.runner import Find
 from cleargrad.compile.tracer import Tracer
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import IN_NO_GRAD, Tensor, mark_inference, wrap
