@@ -175,3 +175,21 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     here = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=60)
     assert done.stdout == "0\n", done.stderr
+
+
+def test_threads_that_compile_first_at_once_share_one_of_all() -> None:
+    program = """
+import threading
+from cleargrad.codegen.jit import jit
+from cleargrad.codegen.team import team
+start, found = threading.Barrier(6), []
+def look():
+    start.wait()
+    found.append((id(jit()), id(team())))
+threads = [threading.Thread(target=look) for _ in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(found) == 6 and len(set(found)) == 1, found
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

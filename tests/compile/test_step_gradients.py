@@ -6,7 +6,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from tests.compile.world import World, batch, programs, sgd
+from tests.compile.world import World, batch, programs, sgd, with_optimizer
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])
@@ -32,6 +32,29 @@ def test_zero_grad(backend, set_to_none, when):
                 made[1].zero_grad()
         world.call(*batch(k), eager=k == 3)
     assert not world.compiled.eager
+
+
+def test_a_loss_that_can_be_walked_again(backend):
+    def step(model, optimizer):
+        def run(x, y):
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward(retain_graph=True)
+            optimizer.step()
+            return loss
+
+        return run
+
+    world = World(lambda: with_optimizer(nn.Linear(6, 3), torch.optim.SGD, lr=0.1), step, backend)
+    for k in range(5):
+        world.call(*batch(k))
+    assert programs(world) == 1
+
+
+def test_a_leaf_of_the_calls_own_keeps_results_eager(backend):
+    compiled = torch.compile(lambda x: (x * 2).requires_grad_() * 3, backend=backend)
+    with pytest.warns(UserWarning, match="a leaf that the call itself has made"):
+        assert all(compiled(torch.ones(2)).requires_grad for _ in range(4))
 
 
 def test_accumulation_inside(backend):

@@ -9,6 +9,7 @@ same. Read next: codegen/disk_cache.py, then compile/loops.py.
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache, update_wrapper
@@ -135,14 +136,13 @@ class Jit:
         # aborts then; this one keeps what belongs together in one piece.
         self.linker = llvm.create_lljit_compiler(target_machine(), use_jit_link=True)
         self.linked: dict[str, tuple[int, Any]] = {}  # by their identities
-        self.lock = threading.Lock()
         self.compiler = Compiler()
         self.compiled = 0  # kernels that were on no disk
 
     def addresses(self, kernels: Iterable[Kernel]) -> list[int]:
         """Where the code of each kernel lies; what is missing is compiled first."""
         kernels = list(kernels)
-        with self.lock:
+        with _lock:
             for kernel in kernels:
                 if kernel.identity not in self.linked:
                     self.linked[kernel.identity] = self.link(self.object_code(kernel))
@@ -163,9 +163,21 @@ class Jit:
         return tracker["kernel"], tracker
 
 
-@cache
+_lock = threading.RLock()
+_jit: list[Jit] = []
+
+
 def jit() -> Jit:
-    return Jit()
+    """This process's only one: code of another would be gone with it."""
+    if not _jit:
+        with _lock:
+            if not _jit:
+                _jit.append(Jit())
+    return _jit[0]
+
+
+# A child is not forked in the middle of another thread's work, which nobody would finish there.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def addresses(kernels: Iterable[Kernel]) -> list[int]:

@@ -298,17 +298,22 @@ def aligned(memory: np.ndarray) -> np.ndarray:
 
 
 _team: list[Team] = []
+_making = threading.Lock()
 
 
 def team() -> Team:
     """This process's team, made when it is first needed."""
     if not _team:
-        _team.append(Team(len(os.sched_getaffinity(0))))
+        with _making:
+            if not _team:
+                _team.append(Team(len(os.sched_getaffinity(0))))
     return _team[0]
 
 
 def part() -> None:
     """In a forked child: it has none of its parent's threads, and makes a team of its own when it needs one."""
+    global _making
+    _making = threading.Lock()
     for one in _team:
         one.stay_alone()
     _team.clear()

@@ -174,7 +174,8 @@ def groups(live: list[Tensor]) -> list[list[Tensor]]:
 
 
 def check_leaf(tracer: Tracer, leaf: Tensor | None, given: list[Tensor]) -> None:
-    known = leaf is None or id(leaf) in tracer.tensors or any(leaf is tensor for tensor in given)
+    """A leaf that nobody holds any more was made by the call, too."""
+    known = leaf is not None and (id(leaf) in tracer.tensors or any(leaf is tensor for tensor in given))
     if not known:
         tracer.refuse("a result is computed from a leaf that the call itself has made")
 

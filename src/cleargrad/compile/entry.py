@@ -173,6 +173,7 @@ class Entry(Runner):
             written = {position for position, _ in self.written_arguments}
             inputs = [k for k, position in enumerate(self.unique) if position in written]
             self.graph = self.backward.split(graph, inputs)
+        self.empty_places: list[np.ndarray | None] = [None] * len(self.graph.outputs)
         hoist_draws(self.graph)
 
     def live_result(self, tracer: Tracer) -> Callable[[Tensor], int]:
@@ -219,7 +220,6 @@ class Entry(Runner):
         read = {id(tensor._data) for _, tensor in tracer.graph.outside}
         looks = {id(look.leaf): look for look in tracer.grads.values()}
         self.own_sets, self.sets, sets = [], [], self.sets
-        self.empty_places: list[np.ndarray | None] = [None] * len(self.outputs)
         for find, number in sets:
             leaf = find(self.given)
             entry = looks[id(leaf)].entry

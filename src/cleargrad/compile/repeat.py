@@ -24,7 +24,7 @@ from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.ops.declare import unnamed
 from cleargrad.ops.op import Op
-from cleargrad.ops.record import Call, Graph, Value
+from cleargrad.ops.record import COPIES, Call, Graph, Value
 from cleargrad.optim.rule import readable
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 Item = tuple[Tensor, Tensor, dict[str, Any]]  # a parameter, its gradient, its state
 LONGEST = 40  # work per element of a formula that is written into another one
-PLAIN = ("to_copy", "clone")  # what else treats every element by itself
 
 
 class Template:
@@ -153,7 +152,7 @@ class Pattern:
         self.repeats = (
             sizes == sizes_of(graph)
             and len(set(self.sources)) == len(tensors)
-            and all(isinstance(call.op.lower, Expr) or call.op.name in PLAIN for call in self.calls)
+            and all(isinstance(call.op.lower, Expr) or call.op.name in COPIES for call in self.calls)
             and all(result.spec.shape in (self.shape, ()) for call in self.calls for result in call.results)
         )
         if self.repeats:

@@ -23,6 +23,8 @@ from cleargrad.errors import error
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.op import OPS, PARTS, Op
 
+COPIES = ("to_copy", "clone")  # what also treats every element by itself
+
 
 class CaptureError(RuntimeError):
     """A recorded program asked for a value that does not exist yet."""
@@ -297,14 +299,17 @@ def blank_results(op: Op, operands: tuple, attrs: dict[str, Any], spec: Any) -> 
     if op.view:
         return seen_anew(op.run(operands[0]._data, **attrs), operands[0]._data)
     if isinstance(spec, Spec):
-        return blank(op, operands, spec)
+        return blank(op, operands, attrs, spec)
     return [np.empty(part.shape, part.dtype.numpy) for part in spec]
 
 
-def blank(op: Op, operands: tuple, spec: Spec) -> np.ndarray:
-    """Memory for a result; where elementwise kernels follow the layout of their operands, so does it."""
+def blank(op: Op, operands: tuple, attrs: dict[str, Any], spec: Spec) -> np.ndarray:
+    """Memory for a result; where what is computed by elements follows the layout of its operands, so does it."""
     arrays = [x._data for x in operands if isinstance(x, Tensor)]
-    if not isinstance(op.lower, Expr) or all(array.flags.c_contiguous for array in arrays):
+    by_element = isinstance(op.lower, Expr) or op.name in COPIES
+    if "layout" in attrs:
+        return op.run(*arrays, **attrs)  # what nobody has filled, laid out as asked for
+    if not by_element or all(array.flags.c_contiguous for array in arrays):
         return np.empty(spec.shape, spec.dtype.numpy)
     ways: list[Any] = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
     kinds = [None] * len(arrays) + [spec.dtype.numpy]
