@@ -291,3 +291,21 @@ def test_a_failing_hook_leaves_the_mode_as_it_was():
         return failure(y.sum().backward), T.is_grad_enabled(), x.grad
 
     same(run)
+
+
+def test_a_failing_hook_comes_after_the_leaves_that_were_complete():
+    def run(T):
+        a, b, c = (T.tensor([1.0, 2.0], requires_grad=True) for _ in range(3))
+        hidden = a * b
+
+        def fail(grad):
+            raise KeyError
+
+        hidden.register_hook(fail)
+        try:
+            ((hidden * c).exp() + b * c).sum().backward()
+        except KeyError:
+            pass
+        return a.grad, b.grad, c.grad
+
+    same(run)

@@ -190,8 +190,8 @@ def walk_plainly(roots: Sequence[Tensor], grads: Sequence[Tensor], retain_graph:
         deliver_array(arrived, edge_of(root), grad._data)
     before, outer = mode.turn(False), mode.walk
     mode.walk = (roots, None)
+    counted = AccumulateGrad.hooked
     try:
-        counted = AccumulateGrad.hooked
         for node in in_order(roots, count_consumers(roots)) if counted else newest_first(roots):
             data = arrived.pop(node, None)
             if data is None:
@@ -205,13 +205,31 @@ def walk_plainly(roots: Sequence[Tensor], grads: Sequence[Tensor], retain_graph:
             if not retain_graph:
                 node.free()
             data = None  # so that an array nobody else holds is seen as such
-    except MemoryError as failure:
-        raise shortage("backward", failure) from failure
+    except Exception as failure:
+        if not counted:
+            fill_completed(roots, arrived, node)
+        if isinstance(failure, MemoryError):
+            raise shortage("backward", failure) from failure
+        raise
     finally:
         mode.walk = outer
         mode.turn(before)
     if not retain_graph:
         note_pass(roots[0])
+
+
+def fill_completed(roots: Sequence[Tensor], arrived: dict[Node, Any], failed: Node) -> None:
+    """When a formula or a hook fails, leaves behind all that has run have their gradients, as in PyTorch."""
+    waiting = {
+        split_edge(edge)[0]
+        for node in count_consumers(roots)
+        if node.tick <= failed.tick
+        for edge in node.edges
+        if edge is not None
+    }
+    for node, data in arrived.items():
+        if type(node) is AccumulateGrad and node not in waiting:
+            add_array_to_leaf(node, data)
 
 
 def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:
