@@ -173,6 +173,31 @@ def test_an_exception_leaves_what_an_eager_call_leaves():
     world.call(*batch(4, 5))
 
 
+@pytest.mark.parametrize("returns", ["loss", "loss.detach()"])
+def test_a_program_that_cannot_be_made_loses_nothing(returns):
+    def step_of(model, optimizer):
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x) + torch.rand(3), y)
+            if returns == "loss":
+                return loss
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    world = known(slow, step_of)
+
+    def make(graph):
+        raise ArithmeticError("no room")
+
+    world.compiled.make = make
+    with pytest.warns(UserWarning, match="compiling it failed with ArithmeticError: no room"):
+        world.call(*batch(3, 6))
+    world.call(*batch(4, 5))
+
+
 @pytest.mark.parametrize("kind", [torch.optim.Adam, lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9)])
 def test_an_optimizer_that_has_made_no_step_yet(kind):
     def make():

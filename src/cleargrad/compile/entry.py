@@ -33,7 +33,6 @@ from cleargrad.core.watch import is_told, watch
 from cleargrad.ops.record import Call, Graph, Value
 
 LEAVES = "it leaves tensors or numbers it has computed in objects of its own"
-HOLDERS = 5  # references to a result that only the call and those who look at it hold
 
 
 class Entry(Runner):
@@ -334,6 +333,16 @@ def kept_elsewhere(results: list[Any], own: set[int]) -> bool:
         return False
     own = {*own, id(results), id(suspects)}
     return any(id(holder) not in own and is_kept(holder) for holder in gc.get_referrers(*suspects))
+
+
+def usual_holders() -> int:
+    """How many references `kept_elsewhere` sees to a result that only the call holds."""
+    parts = [object()]
+    _answer, results = tuple(parts), list(parts)
+    return max([getrefcount(result) for result in results])
+
+
+HOLDERS = usual_holders()
 
 
 def is_kept(holder: Any) -> bool:

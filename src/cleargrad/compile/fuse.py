@@ -17,6 +17,7 @@ from cleargrad.compile.lazy import Buffer, Formulas, Lazy, Load, Number, contigu
 from cleargrad.compile.statements import Plan, Reduce, Statement, Store
 
 MEMBERS = 24  # a nest takes no more statements than this
+LARGE = 1 << 16  # elements of an array that is not read and written beside others for nothing
 WORK = 400  # and no more work per element
 
 
@@ -112,7 +113,10 @@ class Fuser:
         """The entry that takes a statement in: that of its latest operand, or one with an operand in common."""
         if not isinstance(statement, (Store, Reduce)):
             return None
-        alike = {reader for load in loads for reader in self.readers.get(load.buffer, [])[-2:]}
+        # Large arrays that have but a number in common stay apart: many streams at once are slower than a few.
+        large = statement.place.buffer.size > LARGE
+        common = [load.buffer for load in loads if not large or load.buffer.size > 1]
+        alike = {reader for buffer in common for reader in self.readers.get(buffer, [])[-2:]}
         for position in sorted({earliest, *alike} - {-1}, reverse=True):
             nest = self.entries[position]
             if position >= earliest and isinstance(nest, Nest) and self.joined(nest, statement):

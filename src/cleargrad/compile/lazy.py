@@ -135,6 +135,7 @@ def work_of(tree: Expr) -> int:
     return sum(seen.values())
 
 
+@lru_cache(maxsize=8192)
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     strides, step = [], 1
     for extent in reversed(shape):
