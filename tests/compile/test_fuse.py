@@ -1,4 +1,4 @@
-"""Which statements share a nest, where they write into one buffer."""
+"""Which statements share a nest: those that write into one buffer, and those that have a number in common."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
-from cleargrad.compile.fuse import Nest, apart
+from cleargrad.compile.fuse import LARGE, Nest, apart
 from cleargrad.compile.lazy import Buffer, Load
 from cleargrad.compile.program import Program
 from cleargrad.ops.record import Recorder, replay
@@ -59,3 +59,16 @@ def test_columns_of_one_matrix_are_written_by_one_nest() -> None:
     assert [type(entry) for entry in program.entries] == [Nest]
     (found,) = program.run([a._data, b._data])
     np.testing.assert_allclose(found, replay(graph, [a._data, b._data])[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "nests"), [(100, 1), (LARGE + 1, 3)])
+def test_large_arrays_with_a_number_in_common_stay_apart(size: int, nests: int) -> None:
+    """As the parameters of a model and the learning rate."""
+    arrays = [cg.full((size,), float(k)) for k in range(3)]
+    with Recorder() as recorder:
+        rate, *parameters = (recorder.input(tensor) for tensor in (cg.tensor(0.5), *arrays))
+        graph = recorder.finish([parameter * rate for parameter in parameters])
+    program = Program(graph)
+    assert len(program.entries) == nests
+    found = program.run([np.float32(0.5).reshape(()), *(tensor._data for tensor in arrays)])
+    assert [array[-1] for array in found] == [0.0, 0.5, 1.0]
