@@ -70,5 +70,5 @@ def test_large_arrays_with_a_number_in_common_stay_apart(size: int, nests: int) 
         graph = recorder.finish([parameter * rate for parameter in parameters])
     program = Program(graph)
     assert len(program.entries) == nests
-    found = program.run([np.float32(0.5).reshape(()), *(tensor._data for tensor in arrays)])
+    found = program.run([np.array(0.5, np.float32), *(tensor._data for tensor in arrays)])
     assert [array[-1] for array in found] == [0.0, 0.5, 1.0]
