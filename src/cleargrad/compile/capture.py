@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import threading
 import types
 import warnings
@@ -37,6 +38,9 @@ ATTEMPTS = 4  # recordings that may come to nothing, such as those that make an 
 MANY = 64  # layouts of arguments that were seen once
 FEW = 4  # programs of one function, up to which a new layout is recorded when it comes first
 
+# One call is recorded at a time: a recorder holds all tensors there are, and asks who else holds them.
+recording = threading.Lock()
+
 watchers: list[Callable[[Compiled], None]] = []  # who is shown every compiled function when it is made
 
 
@@ -49,6 +53,15 @@ def look_again() -> None:
 
 
 when_chosen.append(look_again)  # a program's work is cut for some number of threads
+
+
+def let_record() -> None:
+    """In a forked child: who recorded in another thread is not there to end."""
+    global recording
+    recording = threading.Lock()
+
+
+os.register_at_fork(after_in_child=let_record)
 
 
 def reset() -> None:
@@ -76,7 +89,6 @@ class Compiled:
         self.eager: set[Any] = set()  # layouts whose calls cannot be recorded
         self.said = False
         self.reason = ""  # why it is eager
-        self.lock = threading.RLock()
         everything.add(self)
         functools.update_wrapper(self, function, updated=())
         self.title = name or getattr(function, "__qualname__", type(function).__name__)
@@ -144,12 +156,13 @@ class Compiled:
             if len(self.tried) > MANY:
                 self.complain()
             return self.function(*args, **kwargs)
-        if not self.lock.acquire(blocking=False):  # another thread is recording
+        lock = recording
+        if not lock.acquire(blocking=False):  # another thread is recording
             return self.function(*args, **kwargs)
         try:
             return self.record(key, tensors, args, kwargs)
         finally:
-            self.lock.release()
+            lock.release()
 
     def knows_the_way(self) -> bool:
         """Whether calls can be recorded, and what lasts, such as an optimizer's state, is there."""
