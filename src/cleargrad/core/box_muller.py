@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core import libm
+
 BLOCK = 4096  # rows of 8 pairs done at a time: the scratch arrays of a block stay in the second-level cache
 
 LOG: tuple[float, ...] = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1)
@@ -42,10 +44,10 @@ def fill_with_normals(normals: np.ndarray, draw: Callable[[int], np.ndarray]) ->
 
 
 def _transform_double(uniforms: np.ndarray, normals: np.ndarray) -> None:
-    radius = np.sqrt(-2.0 * np.log(1.0 - uniforms[:, :8]))
+    radius = np.sqrt(-2.0 * libm.log(1.0 - uniforms[:, :8]))
     angle = 2.0 * np.pi * uniforms[:, 8:]
-    np.multiply(radius, np.cos(angle), out=normals[:, :8])
-    np.multiply(radius, np.sin(angle), out=normals[:, 8:])
+    np.multiply(radius, libm.cos(angle), out=normals[:, :8])
+    np.multiply(radius, libm.sin(angle), out=normals[:, 8:])
 
 
 class _Scratch:

@@ -20,8 +20,9 @@ takes and what is done with them. States and positions agree in every case; so d
     poisson           2 for a trial; the number of trials is random                 libm
 
 same bits: as PyTorch on x86 with AVX2 or newer, whose compiled code rounds x * scale + shift once.
-libm: float64 functions are NumPy's. They call the C library as PyTorch does, except with AVX-512, where the
-last bit of a float64 may differ (a float32 result hardly ever shows it); poisson's log-gamma is Python's.
+libm: the same bits with the same C library, whose functions both call (core/libm.py). Where NumPy has others, with
+AVX-512, exponential numbers narrower than float64 are made with those: one in 2**28 differs in its last bit.
+Poisson's log-gamma is Python's.
 ties: the order among equal scores (zero probabilities; half precision) may differ.
 
 The mask of dropout is `bernoulli(1 - p, shape, dtype)`. Read next: core/box_muller.py, how normals are made.
@@ -32,12 +33,12 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from cleargrad.core import libm
 from cleargrad.core.box_muller import fill_with_normals, fused_multiply_add
 from cleargrad.core.random_rules import (
     DIGITS,
@@ -219,12 +220,11 @@ class Generator:
             self._next_normal = None
         missing = count - len(kept)
         units = self._units(2 * ((missing + 1) // 2))
-        log1p, cos, sin = _MATH if count < SMALL else _NUMPY
-        radius = np.sqrt(-2.0 * log1p(-units[1::2]))
+        radius = np.sqrt(-2.0 * libm.log1p(-units[1::2]))
         angle = 2.0 * np.pi * units[0::2]
         pairs = np.empty(len(units))
-        pairs[0::2] = radius * cos(angle)
-        pairs[1::2] = radius * sin(angle)
+        pairs[0::2] = radius * libm.cos(angle)
+        pairs[1::2] = radius * libm.sin(angle)
         if missing % 2:
             self._next_normal = float(pairs[-1])
         return np.concatenate([kept, pairs[:missing]])
@@ -287,7 +287,7 @@ class Generator:
         with self._lock:
             normals = self._paired_normals(math.prod(shape))
         with np.errstate(over="ignore"):
-            return cast(np.exp(fused_multiply_add(normals, std, mean)), dtype).reshape(shape)
+            return cast(libm.exp(fused_multiply_add(normals, std, mean)), dtype).reshape(shape)
 
     def exponential(self, shape: tuple, dtype: np.dtype, lambd: float = 1.0) -> np.ndarray:
         """Density lambd * exp(-lambd * x) for x >= 0."""
@@ -297,7 +297,8 @@ class Generator:
         check_float("exponential_", dtype, RuntimeError)
         values = self._locked_units(shape)
         np.negative(values, out=values)
-        np.log1p(values, out=values)
+        # Narrower ones are drawn for every category of a multinomial, and hardly show the last bit of these.
+        values = libm.log1p(values) if dtype == np.float64 else np.log1p(values, out=values)
         values *= -1.0 / lambd
         return cast(values, dtype)
 
@@ -307,7 +308,7 @@ class Generator:
         if not sigma > 0:
             raise error(RuntimeError, "cauchy_", "cauchy_ expects sigma > 0.0", sigma=sigma)
         check_float("cauchy_", dtype, RuntimeError)
-        tangents = np.tan(np.pi * (self._locked_units(shape) - 0.5))
+        tangents = libm.tan(np.pi * (self._locked_units(shape) - 0.5))
         return cast(fused_multiply_add(tangents, sigma, median), dtype)
 
     def _locked_units(self, shape: tuple) -> np.ndarray:
@@ -504,15 +505,6 @@ def _poisson_by_rejection(rate: float, unit: _Supply) -> int:
         score = log_v + math.log(inverse_alpha) - math.log(a / (margin * margin) + b)
         if score <= -rate + count * log_rate - math.lgamma(count + 1):
             return count
-
-
-def _elementwise(function: Callable) -> Callable:
-    return lambda x: np.array([function(value) for value in x.tolist()])
-
-
-# A few elements go through the C library itself: PyTorch's bits, whatever NumPy was built with.
-_MATH: tuple[Callable, ...] = tuple(_elementwise(f) for f in (math.log1p, math.cos, math.sin))
-_NUMPY: tuple[Callable, ...] = (np.log1p, np.cos, np.sin)
 
 
 default_generator = Generator()
