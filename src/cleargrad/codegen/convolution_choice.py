@@ -186,7 +186,7 @@ class Choice:
         return with_tables(NAMES, values, layout.tables())
 
 
-CELLS = 48  # tiles of a block
+CELLS = (48, 144)  # tiles of a block, at most: processors with vectors of 16 lanes have large second caches
 TURNED = 2 << 20  # bytes of turned tiles of a block, at most
 PRODUCTS = 128 << 10  # bytes of sums of their products at a time
 ENOUGH = 12  # channels and results: with fewer, turning costs more than it saves
@@ -213,12 +213,13 @@ class WinogradChoice:
         # A tile is two by two outputs, of which the last may be missing, and reads four by four entries.
         height, width = (replace(axis, shifts=(0, 1, 2, 3)) for axis in plane)
         tall, wide = (-(-axis.count // 2) for axis in plane)
-        most = max(min(CELLS, TURNED // (winograd.POINTS * problem.channels * self.size)), self.width)
+        room = TURNED // (winograd.POINTS * problem.channels * self.size)
+        most = max(min(CELLS[self.width == 16], room), self.width)
         rows, columns = 1, wide
         if wide > most:
             columns = -(-wide // -(-wide // most))
         else:
-            rows = -(-tall // -(-tall // (most // wide)))
+            rows = self.rows_of_a_block(tall, wide, most)
         self.layout = Layout((depth, height, width), 2 * rows, 2 * columns)
         self.samples_each = 1
         if (rows, columns) == (tall, wide):
@@ -237,6 +238,15 @@ class WinogradChoice:
         self.strip_parts = -(-self.strips // self.strips_part)
         strips = max(1, PRODUCTS // (winograd.POINTS * self.pitch * self.height * self.size))
         self.strips_each = -(-self.strips_part // -(-self.strips_part // strips))
+
+    def rows_of_a_block(self, tall: int, wide: int, most: int) -> int:
+        """As many rows of tiles as fill vectors best."""
+
+        def vectors(rows: int) -> int:
+            whole, rest = divmod(tall, rows)
+            return whole * -(-rows * wide // self.width) + -(-rest * wide // self.width)
+
+        return min(range(min(most // wide, tall), 0, -1), key=vectors)
 
     def steps(self, finish: Finish, work: int) -> Steps:
         p = self.problem

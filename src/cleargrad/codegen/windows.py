@@ -19,6 +19,8 @@ from typing import Any
 from cleargrad.codegen.llvm_text import Val, vector
 from cleargrad.codegen.packing import PARAMETERS, ProductCode
 
+NARROWEST = 4  # elements of the parts of vectors that short rows are worked on with
+
 
 class TooLarge(Exception):
     """A window that reads more than a thread's memory holds; such cases are left to NumPy."""
@@ -259,15 +261,15 @@ class WindowCode(ProductCode):
         def move(place: Val, width: int) -> None:
             step = self.integer(known) if known else self.word("x_step")
             start = self.element_at(source, (place, step))
-            if (
-                known == 2 and width > 1
-            ):  # two vectors that share an element end with the last one that is read
-                low = self.load(start, self.type)
-                high = self.load(self.at(start, self.integer(width - 1), self.element), self.type)
+            type = vector(self.element, width)
+            if known == 2 and width > 1:
+                # Two vectors that share an element end with the last one that is read.
+                low = self.load(start, type)
+                high = self.load(self.at(start, self.integer(width - 1), self.element), type)
                 lanes = [*range(0, width, 2), *range(width + 1, 2 * width, 2)]
                 value = self.shuffle(low, high, lanes)
             else:
-                value = self.load(start, vector(self.element, width))
+                value = self.load(start, type)
             self.store(value, self.at(target, place, self.element))
 
         if known:
@@ -278,12 +280,19 @@ class WindowCode(ProductCode):
 
     def sweep(self, begin: Val, end: Val, at: Any) -> None:
         """Writes at(place, width) for a range; the last vector reaches back, which must do no harm."""
-        width = self.integer(self.width)
-        last = self.sub(end, width)
+        self.sweep_by(self.width, begin, end, at)
+
+    def sweep_by(self, width: int, begin: Val, end: Val, at: Any) -> None:
+        """The widest vectors that are not longer than the range, or single elements where there are none."""
+        if width == 1 or width < min(NARROWEST, self.width):
+            with self.loop(begin, end) as place:
+                at(place, 1)
+            return
+        last = self.sub(end, self.integer(width))
         wide = self.compare("sge", last, begin)
         with self.when(wide):
-            with self.loop(begin, last, self.width) as place:
-                at(place, self.width)
-            at(last, self.width)
-        with self.when(self.binary("xor", wide, Val("true", "i1"))), self.loop(begin, end) as place:
-            at(place, 1)
+            with self.loop(begin, last, width) as place:
+                at(place, width)
+            at(last, width)
+        with self.when(self.opposite(wide)):
+            self.sweep_by(width // 2, begin, end, at)
