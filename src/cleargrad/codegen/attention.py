@@ -76,8 +76,10 @@ class Sizes:
         if self.mask != "none":
             row, key = self.strides["mask"][-2:]
             order = "keys" if row == 0 else "rows" if key == 1 else "any"
+        # A factor that meets one vector is no instruction of its own with AVX-512, and a small panel looks at less.
+        narrow = self.rows <= width or lanes() == 16
         return Structure(
-            element=element, lanes=width, vectors=1 if self.rows <= width else 2,
+            element=element, lanes=width, vectors=1 if narrow else 2,
             height=6 if registers() == 16 else 12, batches=len(self.batch), causal=self.causal,
             mask=self.mask, mask_order=order,
         )  # fmt: skip
