@@ -66,6 +66,22 @@ def test_views_of_a_result_share_its_memory():
     in_both(case)
 
 
+def test_a_view_keeps_the_history_that_its_base_has_given_up():
+    weight = cg.ones(4, requires_grad=True)
+
+    def case(wrapper):
+        def function(x):
+            y = weight * x
+            view = y.view(2, 2)
+            y.detach_()
+            return y, view
+
+        results = [result for _, result in four(wrapper(function))]
+        return [(y.requires_grad, view.requires_grad, values(y, view)) for y, view in results]
+
+    in_both(case, compiled=False)
+
+
 def test_views_of_an_argument_share_its_memory():
     def case(wrap):
         function = wrap(lambda x: (x[1:], x.detach()[:2], x * 2))

@@ -139,7 +139,9 @@ class Results:
         """A view has the history of what it looks into; an alias of it has none, or is a leaf."""
         if part._data.dtype != source._data.dtype:
             self.tracer.refuse("a result has the memory of another one in a different dtype")
-        if not same_base(part, source) and not (edge_of(part) is None or type(part._edge) is AccumulateGrad):
+        walked = edge_of(part) is not None and type(part._edge) is not AccumulateGrad
+        left_behind = edge_of(source) is None  # by detach_(), which views that were taken before do not follow
+        if walked and (left_behind or not same_base(part, source)):
             self.tracer.refuse("a result shares memory with a tensor, but not its history")
 
     # Finding them ------------------------------------------------------------------------------------------
