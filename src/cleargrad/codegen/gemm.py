@@ -91,7 +91,8 @@ def steps(
     `batch` is the extents of the stack, which may be several; strides are (one per such extent, row, column) in
     elements. `finish(first_word)` returns a function `(code, value, batch, row, column, width)` that writes what
     happens to `width` neighbouring results of a row instead of their being stored; `batch` is a list of indices.
-    `first_word` is where `extra_words` begin. Kernels with a `finish_key` are remembered under it.
+    `first_word` is where `extra_words` begin. Kernels with a `finish_key`, which must say all that decides what is
+    written, are remembered under it.
     With `pack_first`, the first of two steps does nothing but pack the right operand: products with the same right
     operand, whose first steps are equal, can share it and the work memory it fills.
     """
@@ -254,12 +255,14 @@ _finished: dict[Hashable, Kernel] = {}
 
 
 def finished_kernel(structure: Structure, finish: Callable[..., Finish], key: Hashable) -> Kernel:
+    def write() -> Kernel:
+        return emitter(structure)(structure, finish(len(structure.names()))).kernel()
+
+    if key is None:
+        return write()
     whole = (structure, key)
-    if key is None or whole not in _finished:
-        kernel = emitter(structure)(structure, finish(len(structure.names()))).kernel()
-        if key is None:
-            return kernel
-        _finished[whole] = kernel
+    if whole not in _finished:
+        _finished[whole] = Kernel.later(f"{structure!r} that ends with {key!r}", write)
     return _finished[whole]
 
 

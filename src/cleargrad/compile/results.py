@@ -140,7 +140,7 @@ class Results:
         if part._data.dtype != source._data.dtype:
             self.tracer.refuse("a result has the memory of another one in a different dtype")
         walked = edge_of(part) is not None and type(part._edge) is not AccumulateGrad
-        left_behind = edge_of(source) is None  # by detach_(), which views that were taken before do not follow
+        left_behind = edge_of(source) is None  # by detach_(), which earlier views do not follow
         if walked and (left_behind or not same_base(part, source)):
             self.tracer.refuse("a result shares memory with a tensor, but not its history")
 
