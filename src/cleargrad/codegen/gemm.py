@@ -366,8 +366,7 @@ def split(
             if s.right_mode in ("panel", "own"):
                 packings = busiest if s.right_mode == "panel" else -(-busiest // row_blocks)
                 cost += packings * panels_each * s.panel * k * 0.4
-            if s.left_packed:
-                cost += busiest * strips_each * max(s.heights) * k * 0.4
+            cost += busiest * strips_each * max(s.heights) * k * 0.4  # rows are packed, or come from far
             if best is None or cost < best[0]:
                 best = (cost, strips_each, panels_each)
     return best[1:] if best is not None else (1, 1)
