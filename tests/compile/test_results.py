@@ -198,6 +198,19 @@ def test_a_new_leaf():
     in_both(case)
 
 
+def test_a_view_of_what_was_filled_by_rows():
+    def case(wrapper):
+        def function(x):
+            whole = cg.zeros(2, 4)
+            row = whole[:1]
+            whole.copy_(x * 2)
+            return whole, row
+
+        return [(values(*result), result[0].stride()) for _, result in four(wrapper(function))]
+
+    in_both(case)
+
+
 def test_layouts_are_those_of_eager_results():
     def case(wrap):
         def function(x):

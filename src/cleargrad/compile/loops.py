@@ -316,8 +316,9 @@ class Emitter:
         if id(lazy) in self.spilled:
             return
         parts = lazy.operands if isinstance(lazy, Map) else [place for place, *_ in lazy.index]
-        for part in parts:
+        for position, part in enumerate(parts):
             self.prepare(part)
+            self.number(lazy, position)
 
     def scalar(self, lazy: Lazy) -> Val:
         """A formula that holds for the row."""
@@ -385,7 +386,10 @@ class Emitter:
         operands = []
         for position, operand in enumerate(lazy.operands):
             wanted = "bool" if position in conditions(lazy.tree) else kind
-            if isinstance(operand, Number):
+            given = self.number(lazy, position)
+            if given is not None:
+                operands.append(given)
+            elif isinstance(operand, Number):
                 operands.append(code.const(as_number(operand, np.dtype(wanted)), register(wanted)))
             else:
                 operands.append(convert(code, self.value(operand, width), dtype_of(operand), wanted))
@@ -393,6 +397,11 @@ class Emitter:
         value = read(code, lazy.tree, [self.spread(x, widest) for x in operands], kind)
         produced = "bool" if element_of(value.type) == "i1" else kind
         return convert(code, value, produced, kind_of(lazy.dtype))
+
+    def number(self, lazy: Lazy, position: int) -> Val | None:
+        """An operand that is an argument of the code."""
+        slot = self.arguments.numbers.get((id(lazy), position))
+        return None if slot is None else self.word(slot, register(kind_of(lazy.working)))  # type: ignore[union-attr]
 
     def spread(self, value: Val, width: int) -> Val:
         return self.code.splat(value, width) if width_of(value.type) == 1 else value

@@ -31,7 +31,7 @@ class Reading:
     def run(
         self, inputs: Sequence[np.ndarray], places: Sequence[np.ndarray | None] | None = None
     ) -> list[np.ndarray]:
-        outputs = [np.array(array) for array in replay(self.graph, inputs)]  # memory of their own
+        outputs = [np.array(array, order="C") for array in replay(self.graph, inputs)]  # memory of their own
         for number, place in enumerate(places or ()):
             if place is not None:
                 np.copyto(place, outputs[number])

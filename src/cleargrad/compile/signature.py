@@ -1,26 +1,32 @@
 """What the code of a nest depends on: its signature, and how its work is cut.
 
 `structure` walks through a nest and gives the key of its code, which all nests of that structure share, and the
-arguments of this one: extents, strides and addresses. Read next: compile/loops.py, which writes the code.
+arguments of this one: extents, strides, addresses, and numbers that may be others for another batch, such as how
+many elements a mean is of. Read next: compile/loops.py, which writes the code.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import frexp, isfinite, prod
 from typing import Any
+
+import numpy as np
 
 from cleargrad.codegen.expr import Expr, Var
 from cleargrad.codegen.jit import lanes
 from cleargrad.codegen.team import SCRATCH
 from cleargrad.compile.fuse import Nest, Ref
-from cleargrad.compile.lazy import Lazy, Load, Number, kind_of
+from cleargrad.compile.lazy import Lazy, Load, Map, Number, kind_of
 
 CHUNK = 2048  # elements of a flat loop that are one unit of work
 ABREAST = 4  # vectors at a time, where sums would otherwise wait for each other
 BROAD = 2  # vectors in one, where long formulas would otherwise wait for themselves
 LONG = 20  # work per element of such formulas: an exponential, say
+KNOWN = 64  # powers of two up to this are parts of the code: one may divide by them by multiplying
+CALCULATING = ("add", "sub", "mul", "div")
+BITS = {"float32": np.uint32, "float64": np.int64}
 
 
 @dataclass
@@ -31,6 +37,7 @@ class Arguments:
     slots: dict[int, int]  # id of a load -> where its words begin
     key: str
     loads: list[Load]
+    numbers: dict[tuple[int, int], int]  # id of a map and position of an operand -> where that number is
 
 
 def flat(nest: Nest) -> bool:
@@ -81,6 +88,7 @@ class Structure:
         self.words: list[Any] = [*nest.rows, *nest.cols]
         self.slots: dict[int, int] = {}
         self.loads: list[Load] = []
+        self.numbers: dict[tuple[int, int], int] = {}
         self.names: dict[int, str] = {}
         last = nest.cols[-1] if nest.cols else 1
         evenly = 2 if last % (ABREAST * lanes()) == 0 else 1 if last % lanes() == 0 else 0
@@ -97,7 +105,7 @@ class Structure:
             self.tokens.append(f"{text}:{formula}->{place}:{is_row(self.nest, member.place)}")
         if any(load.index for load in self.loads):
             self.words.append(("error", None))
-        return Arguments(self.words, self.slots, "|".join(self.tokens), self.loads)
+        return Arguments(self.words, self.slots, "|".join(self.tokens), self.loads, self.numbers)
 
     def visit(self, lazy: Lazy) -> str:
         kind = type(lazy)
@@ -110,11 +118,19 @@ class Structure:
             return self.visit_load(lazy)
         if kind is Ref:
             return f"R{self.nest.members.index(lazy.member)}"
-        operands = ",".join([self.visit(x) for x in lazy.operands])
+        operands = ",".join([self.visit_operand(lazy, position) for position in range(len(lazy.operands))])
         name = self.names[id(lazy)] = f"M{len(self.names)}"
         working, dtype = kind_of(lazy.working), kind_of(lazy.dtype)
         self.tokens.append(f"{name}={text_of(lazy.tree)}({operands}){working}>{dtype}")
         return name
+
+    def visit_operand(self, map: Map, position: int) -> str:
+        operand = map.operands[position]
+        if type(operand) is not Number or not is_argument(operand, position, map):
+            return self.visit(operand)
+        self.numbers[id(map), position] = len(self.words)
+        self.words.append(bits_of(operand.value, map.working))
+        return "N"
 
     def visit_load(self, load: Load) -> str:
         if id(load) not in self.names:
@@ -137,6 +153,34 @@ class Structure:
             self.tokens.append(f"L{len(self.loads)}:{kind_of(load.dtype)}:{classes}:{places}")
             self.names[id(load)] = f"L{len(self.loads)}"
         return self.names[id(load)]
+
+
+def is_argument(number: Number, position: int, map: Map) -> bool:
+    """Whether a number is given to the code rather than written into it, where it might be worth knowing."""
+    if kind_of(map.working) not in BITS or position not in calculated(map.tree):
+        return False
+    size = abs(float(number.value))
+    return isfinite(size) and size > 0 and not (frexp(size)[0] == 0.5 and 1 / KNOWN <= size <= KNOWN)
+
+
+def bits_of(value: float, dtype: np.dtype) -> int:
+    """A number as the int64 whose first bytes it is."""
+    return int(np.array(value).astype(dtype).view(BITS[kind_of(dtype)]))
+
+
+@lru_cache(maxsize=8192)
+def calculated(tree: Expr) -> frozenset[int]:
+    """The operands of an expression with which it does nothing but calculate."""
+    found: dict[int, bool] = {}
+
+    def walk(part: Any) -> None:
+        for arg in part.args if isinstance(part, Expr) and not isinstance(part, Var) else ():
+            if isinstance(arg, Var):
+                found[arg.position] = found.get(arg.position, True) and part.primitive in CALCULATING
+            walk(arg)
+
+    walk(tree)
+    return frozenset(position for position, only in found.items() if only)
 
 
 @lru_cache(maxsize=8192)
