@@ -1,4 +1,4 @@
-"""Nests whose vectors are two in one: long formulas, for every length and layout, give what short vectors give."""
+"""Code of nests: vectors that are two in one give what short ones give, and other batches need no other code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
-from cleargrad.codegen.jit import lanes
+from cleargrad.codegen.jit import jit, lanes
 from cleargrad.compile.fuse import Nest
 from cleargrad.compile.program import Program
 from cleargrad.compile.signature import BROAD, CHUNK, breadth
@@ -62,3 +62,25 @@ def test_what_stays_as_it_was(case: str) -> None:
     }[case]()
     assert breadth(nest) == 1
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_another_batch_needs_no_new_code():
+    """How many elements a mean is of differs from batch to batch; the code that divides by it does not."""
+    model = cg.nn.Sequential(
+        cg.nn.Conv2d(3, 8, 3), cg.nn.BatchNorm2d(8), cg.nn.ReLU(), cg.nn.Flatten(1), cg.nn.Linear(288, 4)
+    )
+    optimizer = cg.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = cg.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    compiled, known = cg.compile(step), []
+    for size in (12, 12, 13, 14, 15):
+        compiled(cg.randn(size, 3, 8, 8), cg.zeros(size, dtype=cg.int64))
+        known.append(set(jit().linked))
+    assert known[1] and known[-1] == known[2]
+    assert len(compiled.entries) == 4

@@ -118,18 +118,22 @@ class Structure:
             return self.visit_load(lazy)
         if kind is Ref:
             return f"R{self.nest.members.index(lazy.member)}"
-        operands = ",".join([self.visit_operand(lazy, position) for position in range(len(lazy.operands))])
+        operands = ",".join(
+            [
+                self.visit_number(x, position, lazy) if type(x) is Number else self.visit(x)
+                for position, x in enumerate(lazy.operands)
+            ]
+        )
         name = self.names[id(lazy)] = f"M{len(self.names)}"
         working, dtype = kind_of(lazy.working), kind_of(lazy.dtype)
         self.tokens.append(f"{name}={text_of(lazy.tree)}({operands}){working}>{dtype}")
         return name
 
-    def visit_operand(self, map: Map, position: int) -> str:
-        operand = map.operands[position]
-        if type(operand) is not Number or not is_argument(operand, position, map):
-            return self.visit(operand)
+    def visit_number(self, number: Number, position: int, map: Map) -> str:
+        if not is_argument(number, position, map):
+            return self.visit(number)
         self.numbers[id(map), position] = len(self.words)
-        self.words.append(bits_of(operand.value, map.working))
+        self.words.append(bits_of(number.value, map.working))
         return "N"
 
     def visit_load(self, load: Load) -> str:
