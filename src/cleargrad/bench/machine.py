@@ -16,6 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 
+VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2"}
+
+
 def seconds(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
@@ -29,13 +32,16 @@ def resident(which: str = "VmRSS") -> float:
 
 
 def processor() -> str:
-    """The processor's name, as its maker writes it where the system says so."""
+    """The processor's name, as its maker writes it where the system says so, and how wide its vectors are."""
     try:
         with open("/proc/cpuinfo") as file:
-            names = re.findall(r"model name\s*: (.*)", file.read())
+            text = file.read()
     except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
+        text = ""
+    names = re.findall(r"model name\s*: (.*)", text)
+    name = names[0] if names else platform.processor() or platform.machine()
+    vectors = next((said for flag, said in VECTORS.items() if re.search(rf"\b{flag}\b", text)), "")
+    return f"{name} with {vectors}" if vectors else name
 
 
 def usable_cores() -> int:
