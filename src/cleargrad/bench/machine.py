@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-
 VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2"}
 
 
