@@ -39,3 +39,17 @@ def test_parts_share_memory() -> None:
 def test_size_counts_the_elements() -> None:
     x = cg.zeros(1000)
     assert 4000 < sys.getsizeof(x.untyped_storage()) < 4200 and 4000 < sys.getsizeof(x.storage()) < 4200
+
+
+def test_a_detached_view_lies_in_the_whole_memory() -> None:
+    def run(T: Any) -> Any:
+        x = T.arange(12.0).reshape(3, 4).requires_grad_()
+        whole = x * 2
+        part = whole[1:].detach()
+        below = part[1:]
+        found = [part.storage_offset(), below.storage_offset(), part.untyped_storage().nbytes()]
+        found.append(part.as_strided((2,), (4,), 0).tolist())
+        part.data = T.ones(2, 2)
+        return [*found, part.storage_offset(), part.untyped_storage().nbytes()]
+
+    same(run)

@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from cleargrad.autograd.node import address, strides_of
 from cleargrad.core import device as devices
@@ -33,7 +34,14 @@ def memory_of(tensor: Tensor) -> np.ndarray:
             return found.view(np.ndarray)
         found = found.base
     owner = data if tensor._base is None else tensor._base._data
-    return spanned(owner)
+    shared = tensor._ver[3] if tensor._ver is not None and len(tensor._ver) > 3 else None
+    return spanned(owner if shared is None or not lies_in(owner, shared) else shared)
+
+
+def lies_in(data: np.ndarray, memory: np.ndarray) -> bool:
+    """Whether an array is a part of another one's memory; a tensor that was given other memory is not."""
+    (low, high), (begin, end) = byte_bounds(data), byte_bounds(memory)
+    return begin <= low and high <= end
 
 
 def spanned(data: np.ndarray) -> np.ndarray:

@@ -323,7 +323,9 @@ def backward(
 def detach(self: Tensor) -> Tensor:
     """The same memory outside the graph."""
     alias = wrap(self._data)
-    alias._ver = cell_of(self)
+    alias._ver = cell = cell_of(self)
+    if self._base is not None and len(cell) == 3:
+        cell.append(self._base._data)
     if mode.recorder is not None:
         mode.recorder.alias(self, alias)
     return alias

@@ -8,7 +8,8 @@ Fields:
   _edge   None when no gradient is needed, else the Node (or Output of a Node) that receives it
   grad    the accumulated gradient of a leaf
   _ver    the version cell of the memory, shared by all views: [tick of the last change, number of changes,
-          place of the last change]; None until somebody else looks into the memory or it changes (`cell_of`)
+          place of the last change], and behind them the whole memory once a view of it was detached, which is no
+          view of anything any more; None until somebody else looks into the memory or it changes (`cell_of`)
   _base   for a view, the tensor it looks into; then _seen is the tick at which _edge was right, and _caution
           is None or the reason why the view may not be written through while gradients are recorded
 """
