@@ -67,7 +67,18 @@ def parts_of_outside(w: Any, x: Any) -> list:
     return [w.flip(0)]
 
 
+def read_behind_the_write(w: Any, x: Any) -> list:
+    """What is returned is computed last, in the loop that has overwritten what it reads."""
+    part = w[:0]
+    square = w.square()
+    part.sub_(part)
+    cube = square * w
+    w.sub_(w)
+    return [cube.square()]
+
+
 CASES = [
+    read_behind_the_write,
     fill,
     replace,
     reduce_then_write,

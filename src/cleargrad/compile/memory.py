@@ -150,7 +150,7 @@ def in_place(plan: Plan, entries: list[Any], sure: int) -> dict[Buffer, Any]:
         (member,) = [m for m in entry.members if m.place.buffer is buffer and m.kept]
         old = plan.sharing(tensor)
         late = any(last_read.get(outside, -1) > position for outside in old)
-        late = late or read_again(entry, member, old)
+        late = late or read_again(entry, member, old) or read_behind(entry, member, old)
         if not late and all(same_place(load, member.place) for load in reads[position] if load.buffer in old):
             taken[buffer] = tensor
     return taken
@@ -166,6 +166,14 @@ def read_again(nest: Nest, writer: Member, old: list[Buffer]) -> bool:
     before = [member for member in members_behind(writer.formula) if member.reduce]
     others = [member for member in nest.members if member is not writer and member not in before]
     return any(load.buffer in old for member in others for load in member.formula.loads)
+
+
+def read_behind(nest: Nest, writer: Member, old: list[Buffer]) -> bool:
+    """Whether a member behind the writer reads what is gone by then; what was read before is still in registers."""
+    position = nest.members.index(writer)
+    known = {id(load) for member in nest.members[: position + 1] for load in member.formula.loads}
+    behind = [load for member in nest.members[position + 1 :] for load in member.formula.loads]
+    return any(load.buffer in old and id(load) not in known for load in behind)
 
 
 def members_behind(formula: Any) -> list[Member]:
