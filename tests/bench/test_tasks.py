@@ -45,7 +45,8 @@ def test_shapes_are_those_of_the_models() -> None:
 def compare_alone(library: str, name: str) -> None:
     """In a process of its own, which does not share its threads and settings with the tests."""
     peer = pytest.importorskip(
-        library, reason="peers are compared where a user has them; they are no dependency"
+        library,
+        reason="peers are no dependency; with them (pip install 'cleargrad[peers]') they are compared",
     )
     assert peer.__name__ == library
     code = f"""
@@ -74,7 +75,7 @@ def test_jax_trains_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", ("linear", "mlp", "adam"))  # the others take a minute to compile
 def test_tinygrad_trains_the_same(name: str) -> None:
     if shutil.which("clang") is None:
-        pytest.skip("tinygrad compiles with clang, which is not there")
+        pytest.skip("tinygrad compiles with clang, which is not installed (on Debian: apt-get install clang)")
     compare_alone("tinygrad", name)
 
 

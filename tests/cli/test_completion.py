@@ -59,7 +59,9 @@ def test_other_shells_can_read_theirs(shell: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish, whose completion this is, is not installed")
+@pytest.mark.skipif(
+    shutil.which("fish") is None, reason="fish is not installed (on Debian: apt-get install fish)"
+)
 def test_fish(tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text(start("completion", "fish").stdout)
