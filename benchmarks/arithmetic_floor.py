@@ -25,7 +25,8 @@ import cleargrad
 import cleargrad.optim
 from cleargrad.bench.workloads import WORKLOADS, Setup
 from cleargrad.codegen.jit import Kernel, addresses, lanes
-from cleargrad.codegen.llvm_text import Code, Val, vector
+from cleargrad.codegen.llvm_text import Code, vector
+from cleargrad.codegen.packing import PARAMETERS
 from cleargrad.codegen.team import team
 from cleargrad.compile.images import Native
 from cleargrad.compile.statements import Product
@@ -85,16 +86,15 @@ def registers_only() -> Callable[[], float]:
     code = Code()
     kind = vector("float", lanes())
     totals = [code.slot(kind, code.const(0, kind)) for _ in range(CHAINS)]
-    start = code.load(Val("%args", "ptr"), kind)
+    numbers_at, _, _, scratch = PARAMETERS
+    start = code.load(numbers_at, kind)
     with code.loop(code.integer(0), code.integer(TURNS)):
         for total in totals:
             code.set(total, code.fma(start, start, code.get(total, kind)))
     for number, total in enumerate(totals):
-        place = code.at(Val("%scratch", "ptr"), code.integer(number * lanes()), "float")
-        code.store(code.get(total, kind), place)
+        code.store(code.get(total, kind), code.at(scratch, code.integer(number * lanes()), "float"))
     code.do("ret void")
-    parameters = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]
-    (address,) = addresses([Kernel(code.function("kernel", parameters), tuple(code.declared))])
+    (address,) = addresses([Kernel(code.function("kernel", PARAMETERS), tuple(code.declared))])
     numbers = np.ones(lanes(), np.float32)
     record = np.array([[address, numbers.ctypes.data, team().threads, 0]], np.int64)
     return lambda: seconds(lambda: (numbers, team().run(record.ctypes.data, 1, 2)))
@@ -116,10 +116,8 @@ def main() -> None:
     peak = TURNS * CHAINS * lanes() * team().threads / min(times["registers"])
     rows = {}
     for name in NAMES:
-        count, theirs, ours = (
-            compiled_step(name),
-            *(median(times[f"{name}, {who}"]) for who in ("torch", "ours")),
-        )
+        count = compiled_step(name)
+        theirs, ours = (median(times[f"{name}, {who}"]) for who in ("torch", "ours"))
         rows[name] = {
             "torch fused": round(theirs * 1e3, 2),
             "cleargrad": round(ours * 1e3, 2),

@@ -30,17 +30,25 @@ def resident(which: str = "VmRSS") -> float:
         return int(re.findall(rf"{which}:\s+(\d+)", file.read())[0]) / 1024
 
 
-def processor() -> str:
-    """The processor's name, as its maker writes it where the system says so, and how wide its vectors are."""
+def told_of_processor() -> str:
+    """What the system says of the processor, if it does."""
     try:
         with open("/proc/cpuinfo") as file:
-            text = file.read()
+            return file.read()
     except OSError:
-        text = ""
-    names = re.findall(r"model name\s*: (.*)", text)
-    name = names[0] if names else platform.processor() or platform.machine()
-    vectors = next((said for flag, said in VECTORS.items() if re.search(rf"\b{flag}\b", text)), "")
-    return f"{name} with {vectors}" if vectors else name
+        return ""
+
+
+def processor() -> str:
+    """The processor's name, as its maker writes it where the system says so."""
+    names = re.findall(r"model name\s*: (.*)", told_of_processor())
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def vectors() -> str:
+    """The widest vectors it has, as an addition to its name."""
+    told = told_of_processor()
+    return next((f" with {name}" for flag, name in VECTORS.items() if re.search(rf"\b{flag}\b", told)), "")
 
 
 def usable_cores() -> int:
@@ -72,7 +80,7 @@ def circumstances(command: str) -> dict[str, Any]:
     return {
         "command": command,
         "commit": commit(),
-        "machine": f"{processor()}, {os.cpu_count()} cores",
+        "machine": f"{processor()}{vectors()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         **{name: installed(name) for name in ("numpy", "torch")},
     }

@@ -186,7 +186,8 @@ class Choice:
         return with_tables(NAMES, values, layout.tables())
 
 
-CELLS = (48, 144)  # tiles of a block, at most: processors with vectors of 16 lanes have large second caches
+CELLS = 48  # tiles of a block, at most
+MANY_CELLS = 144  # with vectors of 16 lanes, which come with large second caches
 TURNED = 2 << 20  # bytes of turned tiles of a block, at most
 PRODUCTS = 128 << 10  # bytes of sums of their products at a time
 ENOUGH = 12  # channels and results: with fewer, turning costs more than it saves
@@ -214,7 +215,7 @@ class WinogradChoice:
         height, width = (replace(axis, shifts=(0, 1, 2, 3)) for axis in plane)
         tall, wide = (-(-axis.count // 2) for axis in plane)
         room = TURNED // (winograd.POINTS * problem.channels * self.size)
-        most = max(min(CELLS[self.width == 16], room), self.width)
+        most = max(min(MANY_CELLS if self.width == 16 else CELLS, room), self.width)
         rows, columns = 1, wide
         if wide > most:
             columns = -(-wide // -(-wide // most))

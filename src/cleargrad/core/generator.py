@@ -21,7 +21,7 @@ takes and what is done with them. States and positions agree in every case; so d
 
 same bits: as PyTorch on x86 with AVX2 or newer, whose compiled code rounds x * scale + shift once.
 libm: the same bits with the same C library, whose functions both call (core/libm.py). Where NumPy has others, with
-AVX-512, exponential numbers narrower than float64 are made with those: one in 2**28 differs in its last bit.
+AVX-512, exponential numbers narrower than float64 are made with those, whose last bit they hardly ever show.
 Poisson's log-gamma is Python's.
 ties: the order among equal scores (zero probabilities; half precision) may differ.
 

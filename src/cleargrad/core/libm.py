@@ -1,7 +1,7 @@
 """Functions of the C library over float64 arrays: PyTorch's random numbers are made with them, one by one.
 
 NumPy calls the same functions, except where AVX-512 gives it ones of its own, whose last bit may be another. There
-the elements go through Python's `math`, which takes some 40 ns each. Used by core/generator.py.
+the elements go through Python's `math`, which takes about 0.1 microseconds each. Used by core/generator.py.
 """
 
 from __future__ import annotations
