@@ -9,12 +9,12 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import mode, settle
 
 
 def is_compiling() -> bool:
     """Whether a graph is being recorded for torch.compile."""
-    return mode.recorder is not None and mode.recorder.runs
+    return mode.waiter is not None
 
 
 is_dynamo_compiling = is_compiling
@@ -34,9 +34,12 @@ def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str |
 
     @functools.wraps(fn)
     def eager(*args: Any, **kwargs: Any) -> Any:
-        if mode.recorder is not None and mode.recorder.runs:
-            mode.recorder.refuse(reason or f"{fn.__qualname__} is not to be compiled")
-        return fn(*args, **kwargs)
+        settle()
+        before = mode.set(waiter=None)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            mode.set(**before)
 
     return eager
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of, geometry, is_leaf
-from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, cell_of
+from cleargrad.core.mode import mode, settle
+from cleargrad.core.tensor import Tensor, cell_of, lend, room_of
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.creation import factory, finish, from_numpy
@@ -23,10 +23,10 @@ from cleargrad.tensor import method
 @method
 def item(self: Tensor) -> Any:
     """The value of a one-element tensor as a Python number."""
-    if mode.recorder is not None and self._data.size == 1:
+    if mode.recorder is not None and self._form.size == 1:
         return mode.recorder.number(self)
-    if self._data.size != 1:
-        rule = f"a Tensor with {self._data.size} elements cannot be converted to Scalar"
+    if self._form.size != 1:
+        rule = f"a Tensor with {self._form.size} elements cannot be converted to Scalar"
         raise error(RuntimeError, "item", rule, tensor=self)
     return number_of(self._data)
 
@@ -49,8 +49,8 @@ def tolist(self: Tensor) -> Any:
 def __bool__(self: Tensor) -> bool:
     if mode.recorder is not None:
         mode.recorder.refuse("bool")
-    if self._data.size != 1:
-        count = self._data.size
+    if self._form.size != 1:
+        count = self._form.size
         which = "no values" if count == 0 else "more than one value"
         raise error(RuntimeError, "bool", f"Boolean value of Tensor with {which} is ambiguous", tensor=self)
     return bool(self._data)
@@ -58,7 +58,7 @@ def __bool__(self: Tensor) -> bool:
 
 def converted(self: Tensor, kind: Callable) -> Any:
     """A one-element tensor as a Python number of a certain kind."""
-    if self._data.size != 1:
+    if self._form.size != 1:
         rule = "only one element tensors can be converted to Python scalars"
         raise error(ValueError, kind.__name__, rule, tensor=self)
     if mode.recorder is not None:
@@ -104,7 +104,7 @@ def __delitem__(self: Tensor, index: Any) -> None:
 
 @method
 def __index__(self: Tensor) -> int:
-    if self._data.dtype.kind not in "iub" or self._data.size != 1:
+    if self._form.dtype.kind not in "iub" or self._form.size != 1:
         rule = "only integer tensors of a single element can be converted to an index"
         raise error(TypeError, "index", rule, tensor=self)
     return converted(self, int)
@@ -118,7 +118,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if edge_of(self) is not None and not force:
         rule = "Can't call numpy() on Tensor that requires grad."
         raise error(RuntimeError, "numpy", rule, fix="use tensor.detach().numpy()")
-    return self._data.view()
+    settle()
+    return lend(self)
 
 
 @method
@@ -149,7 +150,8 @@ def __dlpack__(self: Tensor, **kwargs: Any) -> Any:
     if edge_of(self) is not None:
         rule = "can't export tensors that require gradient, use tensor.detach()"
         raise error(BufferError, "__dlpack__", rule)
-    return self._data.__dlpack__(**{name: value for name, value in kwargs.items() if value is not None})
+    settle()
+    return lend(self).__dlpack__(**{name: value for name, value in kwargs.items() if value is not None})
 
 
 @method
@@ -206,7 +208,7 @@ def copied_memory(tensor: Tensor, memo: dict) -> np.ndarray:
         memo.setdefault(id(memo), []).append(owner._data)  # so that the key is not used again
     if tensor._base is None:
         return whole
-    if whole.strides != owner._data.strides:
+    if whole.strides != owner._form.strides:
         return tensor._data.copy(order="K")
     return run_window(whole, **geometry(tensor, tensor._base))
 
@@ -234,8 +236,10 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """The same tensor record under a subclass of Tensor."""
     other = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
-    other._data, other._edge, other._grad = self._data, self._edge, self._grad
+    other._data = other._form = self._data
+    other._edge, other._grad = self._edge, self._grad
     other._ver, other._base = cell_of(self), self._base
+    room_of(self).add(other)
     if self._base is not None:
         other._seen, other._caution = self._seen, self._caution
     from cleargrad.autograd.node import AccumulateGrad, make_leaf

@@ -42,24 +42,24 @@ answer("sparse_dim", 0)
 
 @method
 def dense_dim(self: Tensor) -> int:
-    return self._data.ndim
+    return self._form.ndim
 
 
 @method
 def is_signed(self: Tensor) -> bool:
-    return OF_NUMPY[self._data.dtype].is_signed
+    return OF_NUMPY[self._form.dtype].is_signed
 
 
 @method
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    return self._data.shape == other._data.shape
+    return self._form.shape == other._form.shape
 
 
 @method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both look at the same memory in the same way."""
-    same = self.data_ptr() == tensor.data_ptr() and self._data.dtype == tensor._data.dtype
-    return same and self._data.shape == tensor._data.shape and self.stride() == tensor.stride()
+    same = self.data_ptr() == tensor.data_ptr() and self._form.dtype == tensor._form.dtype
+    return same and self._form.shape == tensor._form.shape and self.stride() == tensor.stride()
 
 
 @method
@@ -98,7 +98,7 @@ def _mapped(name: str, self: Tensor, others: tuple[Tensor, ...], callable: Calla
         raise error(RuntimeError, name, rule, fix=f"use var.detach().{name}()")
     arrays = np.broadcast_arrays(self._data, *[other._data for other in others])
     values = [callable(*elements) for elements in zip(*[array.ravel().tolist() for array in arrays])]
-    self._data[...] = np.array(values, self._data.dtype).reshape(self._data.shape)
+    self._data[...] = np.array(values, self._form.dtype).reshape(self._form.shape)
     self.bump()
     return self
 
@@ -123,7 +123,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable) -> Tensor:
 @method
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Writes a value along the diagonal; with wrap, a tall matrix gets it again below."""
-    shape = self._data.shape
+    shape = self._form.shape
     if len(shape) < 2:
         raise error(RuntimeError, "fill_diagonal_", "dimensions must larger than 1", tensor=self)
     if len(shape) > 2:

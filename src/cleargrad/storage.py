@@ -15,7 +15,8 @@ from numpy.lib.array_utils import byte_bounds
 from cleargrad.autograd.node import address, strides_of
 from cleargrad.core import device as devices
 from cleargrad.core.dtype import OF_NUMPY, dtype
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.mode import settle
+from cleargrad.core.tensor import Tensor, note_lent
 from cleargrad.tensor import method
 
 BYTE = np.dtype(np.uint8)
@@ -34,8 +35,12 @@ def memory_of(tensor: Tensor) -> np.ndarray:
             return found.view(np.ndarray)
         found = found.base
     owner = data if tensor._base is None else tensor._base._data
-    shared = tensor._ver[3] if tensor._ver is not None and len(tensor._ver) > 3 else None
-    return spanned(owner if shared is None or not lies_in(owner, shared) else shared)
+    room = None if tensor._ver is None else tensor._ver[3]
+    shared = None if room is None else room.whole
+    memory = spanned(owner if shared is None or not lies_in(owner, shared) else shared)
+    settle()
+    note_lent(memory, memory)
+    return memory
 
 
 def lies_in(data: np.ndarray, memory: np.ndarray) -> bool:
@@ -56,7 +61,7 @@ def spanned(data: np.ndarray) -> np.ndarray:
 
 def offset_of(tensor: Tensor, memory: np.ndarray) -> int:
     """How many elements lie before a tensor's first one in its storage."""
-    return (address(tensor._data) - address(memory)) // tensor._data.itemsize if tensor._data.size else 0
+    return (address(tensor._data) - address(memory)) // tensor._form.itemsize if tensor._form.size else 0
 
 
 class UntypedStorage:
@@ -152,7 +157,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 @method
 def storage(self: Tensor) -> TypedStorage:
     """The memory behind the tensor, as elements of its dtype."""
-    return TypedStorage(memory_of(self), OF_NUMPY[self._data.dtype])
+    return TypedStorage(memory_of(self), OF_NUMPY[self._form.dtype])
 
 
 @method

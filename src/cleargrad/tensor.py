@@ -30,9 +30,9 @@ from cleargrad.autograd.node import (
 from cleargrad.autograd.walk import walk_plainly
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import gate, mode, structure
+from cleargrad.core.mode import gate, mode, settle, structure
 from cleargrad.core.shape import Size, wrap_dim
-from cleargrad.core.tensor import Tensor, cell_of, wrap
+from cleargrad.core.tensor import Tensor, cell_of, room_of, wrap
 from cleargrad.core.watch import watch
 from cleargrad.errors import error
 from cleargrad.ops import (
@@ -78,39 +78,39 @@ def attach() -> None:
 
 @method
 def size(self: Tensor, dim: int | None = None) -> Size | int:
-    shape = self._data.shape
+    shape = self._form.shape
     return Size(shape) if dim is None else shape[wrap_dim("size", dim, len(shape))]
 
 
 @method
 def dim(self: Tensor) -> int:
-    return self._data.ndim
+    return self._form.ndim
 
 
 @method
 def numel(self: Tensor) -> int:
-    return self._data.size
+    return self._form.size
 
 
 @method
 def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
-    strides = strides_of(self._data)
+    strides = strides_of(self._form)
     return strides if dim is None else strides[wrap_dim("stride", dim, len(strides))]
 
 
 @method
 def data_ptr(self: Tensor) -> int:
-    return address(self._data) if self._data.size else 0
+    return address(self._data) if self._form.size else 0
 
 
 @method
 def element_size(self: Tensor) -> int:
-    return self._data.itemsize
+    return self._form.itemsize
 
 
 @method
 def is_contiguous(self: Tensor, memory_format: Any = contiguous_format) -> bool:
-    return is_laid_out(self._data, memory_format)
+    return is_laid_out(self._form, memory_format)
 
 
 @method
@@ -140,41 +140,41 @@ def device(self: Tensor) -> devices.device:
 
 @attribute
 def nbytes(self: Tensor) -> int:
-    return self._data.size * self._data.itemsize
+    return self._form.size * self._form.itemsize
 
 
 @attribute
 def itemsize(self: Tensor) -> int:
-    return self._data.itemsize
+    return self._form.itemsize
 
 
 @attribute
 def T(self: Tensor) -> Tensor:
-    if self._data.ndim > 2:
+    if self._form.ndim > 2:
         warnings.warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it "
             "will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
             "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
             stacklevel=2,
         )
-    elif self._data.ndim == 0:
+    elif self._form.ndim == 0:
         message = "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases."
         warnings.warn(message, stacklevel=2)
-    return dimensions.permute(self, *range(self._data.ndim - 1, -1, -1))
+    return dimensions.permute(self, *range(self._form.ndim - 1, -1, -1))
 
 
 @attribute
 def mT(self: Tensor) -> Tensor:
-    if self._data.ndim == 1:
+    if self._form.ndim == 1:
         raise error(
             RuntimeError, "mT", "tensor.mT is only supported on matrices or batches of matrices", input=self
         )
-    return dimensions.transpose(self, -2, -1) if self._data.ndim else self
+    return dimensions.transpose(self, -2, -1) if self._form.ndim else self
 
 
 @attribute
 def H(self: Tensor) -> Tensor:
-    if self._data.ndim not in (0, 2):
+    if self._form.ndim not in (0, 2):
         raise error(
             RuntimeError, "H", "tensor.H is only supported on matrices", input=self, fix="use .mH for batches"
         )
@@ -270,11 +270,11 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
         )
     if grad is self:
         raise error(RuntimeError, "grad", "can't assign Variable as its own grad")
-    if grad._data.shape != self._data.shape:
+    if grad._form.shape != self._form.shape:
         raise error(
             RuntimeError, "grad", "assigned grad has data of a different size", tensor=self, grad=grad
         )
-    if grad._data.dtype != self._data.dtype:
+    if grad._form.dtype != self._form.dtype:
         raise error(
             RuntimeError, "grad", "assigned grad has data of a different type", tensor=self, grad=grad
         )
@@ -313,7 +313,7 @@ def backward(
 ) -> None:
     """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
     plain = gradient is None and inputs is None and not create_graph and watch.observer is None
-    if plain and not mode.anomaly and mode.recorder is None and mode.observer is None:
+    if plain and not mode.anomaly and mode.recorder is None and mode.observer is None and mode.waiter is None:
         walk_plainly((self,), (api.start_gradient(self, None),), bool(retain_graph))
     else:
         api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
@@ -322,10 +322,20 @@ def backward(
 @method
 def detach(self: Tensor) -> Tensor:
     """The same memory outside the graph."""
-    alias = wrap(self._data)
-    alias._ver = cell = cell_of(self)
-    if self._base is not None and len(cell) == 3:
-        cell.append(self._base._data)
+    alias = another(self)
+    alias._ver = cell_of(self)
+    return alias
+
+
+def another(self: Tensor) -> Tensor:
+    """A tensor on the same memory, outside of the graph."""
+    alias = None if mode.waiter is None else mode.waiter.alias(self)
+    if alias is None:
+        alias = wrap(self._data)
+    room = room_of(self)
+    room.add(alias)
+    if self._base is not None and room.whole is None:
+        room.whole = self._base._form
     if mode.recorder is not None:
         mode.recorder.alias(self, alias)
     return alias
@@ -344,9 +354,8 @@ def detach_(self: Tensor) -> Tensor:
 
 
 def _get_data(self: Tensor) -> Tensor:
-    alias = wrap(self._data)  # a version cell of its own: writes to .data are invisible to autograd
-    if mode.recorder is not None:
-        mode.recorder.alias(self, alias)
+    alias = another(self)
+    alias._ver = [0, 0, None, room_of(self)]  # of its own: writes to .data are invisible to autograd
     return alias
 
 
@@ -355,10 +364,12 @@ def _set_data(self: Tensor, value: Tensor) -> None:
         raise error(TypeError, "data", f"expected a Tensor, got {type(value).__name__}")
     if mode.recorder is not None and value._data is not self._data:
         mode.recorder.refuse("data")
-    self._data = value._data
+    settle()
+    room_of(self).known = room_of(value).known = False  # views of the old memory stay with it
+    self._data = self._form = value._data
     edge = self._edge
     if type(edge) is AccumulateGrad:
-        edge.shape, edge.dtype = value._data.shape, value._data.dtype
+        edge.shape, edge.dtype = value._form.shape, value._form.dtype
 
 
 Tensor.data = property(_get_data, _set_data)
@@ -500,14 +511,14 @@ Tensor.imag = property(complex_numbers.imag)
 
 @method
 def __len__(self: Tensor) -> int:
-    if not self._data.ndim:
+    if not self._form.ndim:
         raise error(TypeError, "len", "len() of a 0-d tensor")
-    return self._data.shape[0]
+    return self._form.shape[0]
 
 
 @method
 def __iter__(self: Tensor) -> Iterator[Tensor]:
-    if not self._data.ndim:
+    if not self._form.ndim:
         raise error(TypeError, "iter", "iteration over a 0-d tensor")
     return iter(self.unbind(0))
 
@@ -534,7 +545,7 @@ def _repr_html_(self: Tensor) -> str | None:
     from cleargrad import notebook
 
     text = repr(self)
-    if not self._data.ndim:
+    if not self._form.ndim:
         return None
     gradient = "needs a gradient" if self.requires_grad else ""
     return notebook.tensor(self._data, text, self.dtype.name, gradient)

@@ -108,7 +108,7 @@ def grad(
     )  # fmt: skip
     for position, (target, part) in enumerate(zip(targets, found, strict=True)):
         if part is None and materialize_grads:
-            found[position] = wrap(np.zeros_like(target._data))
+            found[position] = wrap(np.zeros_like(target._form))
         elif part is None and not allow_unused:
             rule = "one of the differentiated Tensors appears to not have been used in the graph."
             fix = "set allow_unused=True if this is the desired behavior"
@@ -123,7 +123,7 @@ def batched_grad(
     from cleargrad.ops.joining import stack
 
     vectors = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
-    count = vectors[0]._data.shape[0]
+    count = vectors[0]._form.shape[0]
     rows = []
     for k in range(count):
         last = k == count - 1
@@ -156,21 +156,22 @@ def start_gradient(root: Tensor, gradient: Tensor | None) -> Tensor:
         fix = "compute it from a tensor with requires_grad=True, outside no_grad() and detach()"
         raise error(RuntimeError, "backward", rule, fix=fix, tensor=root)
     if gradient is None:
-        if root._data.size != 1:
+        if root._form.size != 1:
             rule = "grad can be implicitly created only for scalar outputs"
             fix = "call .sum() or .mean() first, or pass gradient="
             raise error(RuntimeError, "backward", rule, fix=fix, tensor=root)
-        if root._data.dtype.kind == "c":
+        if root._form.dtype.kind == "c":
             rule = f"grad can be implicitly created only for real scalar outputs but got {root.dtype}"
             raise error(RuntimeError, "backward", rule, fix="pass gradient=, or take .real or .abs()")
-        one = np.array(1, root._data.dtype).reshape(root._data.shape)
-        return wrap(one) if mode.recorder is None else mode.recorder.constant(one)
+        one = np.array(1, root._form.dtype).reshape(root._form.shape)
+        recorder = mode.recorder or mode.waiter
+        return wrap(one) if recorder is None else recorder.constant(one)
     if not isinstance(gradient, Tensor):
         raise error(TypeError, "backward", f"gradients can be tensors or None, got {type(gradient).__name__}")
-    if gradient._data.shape != root._data.shape:
+    if gradient._form.shape != root._form.shape:
         rule = "the gradient must have the shape of the tensor it belongs to"
         raise error(RuntimeError, "backward", rule, tensor=root, gradient=gradient)
-    if gradient._data.dtype.kind == "c" and root._data.dtype.kind != "c":
+    if gradient._form.dtype.kind == "c" and root._form.dtype.kind != "c":
         rule = "the gradient of a real tensor must be real"
         raise error(RuntimeError, "backward", rule, tensor=root, gradient=gradient)
     return gradient

@@ -27,7 +27,7 @@ from cleargrad.autograd.node import (
     saved_output,
 )
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
+from cleargrad.core.tensor import Tensor, cell_of, room_of, tick, wrap
 from cleargrad.errors import error, user_place
 
 
@@ -117,7 +117,7 @@ class FunctionNode(Node):
     def check_shape(self, position: int, edge: Any, part: Tensor) -> None:
         from cleargrad.autograd.node import shape_at
 
-        shape, given = shape_at(edge), part._data.shape
+        shape, given = shape_at(edge), part._form.shape
         if shape == given:
             return
         fits = len(given) >= len(shape) and all(
@@ -206,13 +206,13 @@ def tie_function(cls: type[Function], ctx: FunctionCtx, args: tuple, edges: tupl
     numbered = {id(out): k for k, out in enumerate(tensors)}
     node.saved = save_values(ctx, renamed, numbered)
     several = len(tensors) > 1
-    shapes, dtypes = [t._data.shape for t in tensors], [t._data.dtype for t in tensors]
+    shapes, dtypes = [t._form.shape for t in tensors], [t._form.dtype for t in tensors]
     node.shape, node.dtype = (
         (shapes, dtypes) if several else (shapes[0], dtypes[0]) if tensors else ((), None)
     )
     extra_of(node).outputs = max(len(tensors), 1)
     for k, out in enumerate(tensors):
-        if id(out) in skip or out._data.dtype.kind not in "fcV":
+        if id(out) in skip or out._form.dtype.kind not in "fcV":
             continue
         edge = Output(node, k) if k else node
         if id(out) in dirty:
@@ -244,6 +244,7 @@ def own_output(out: Tensor, is_input: bool) -> Tensor:
         return out
     alias = wrap(out._data)
     alias._ver = cell_of(out)
+    room_of(out).add(alias)
     return alias
 
 

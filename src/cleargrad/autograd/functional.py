@@ -40,14 +40,14 @@ def output_jacobian(out: Tensor, leaves: tuple, create_graph: bool, strict: bool
 
     columns: list[list[Tensor]] = [[] for _ in leaves]
     flat = out.reshape(-1)
-    for k in range(flat._data.size):
+    for k in range(flat._form.size):
         for column, part in zip(columns, derivative(flat[k], leaves, create_graph, strict), strict=True):
             column.append(part)
-    shape = tuple(out._data.shape)
+    shape = tuple(out._form.shape)
     return tuple(
-        stack(column).reshape(shape + tuple(leaf._data.shape))
+        stack(column).reshape(shape + tuple(leaf._form.shape))
         if column
-        else zeros(shape + tuple(leaf._data.shape), leaf)
+        else zeros(shape + tuple(leaf._form.shape), leaf)
         for column, leaf in zip(columns, leaves, strict=True)
     )
 
@@ -90,7 +90,7 @@ def jvp(
         leaves, outs, _, single_out = evaluate("jvp", func, inputs, create_graph, strict)
         vectors = vectors_for("jvp", leaves, v)
         # The vjp is linear in its vector; its derivative with respect to that vector is the Jacobian.
-        dummies = tuple(zeros(out._data.shape, out).requires_grad_(True) for out in outs)
+        dummies = tuple(zeros(out._form.shape, out).requires_grad_(True) for out in outs)
         pulled = derivative(outs, leaves, True, strict, dummies)
         parts = derivative(pulled, dummies, create_graph, strict, vectors)
     return packed(outs, single_out, create_graph), packed(parts, single_out, create_graph)
@@ -149,7 +149,7 @@ def tensors_of(name: str, what: str, given: Any) -> tuple[Tensor, ...]:
 
 def vectors_for(name: str, like: tuple[Tensor, ...], v: Any) -> tuple[Tensor, ...]:
     if v is None:
-        if len(like) != 1 or like[0]._data.size != 1:
+        if len(like) != 1 or like[0]._form.size != 1:
             rule = "the vector v can only be None if the function returns (or takes) a single element"
             raise error(RuntimeError, name, rule)
         return (wrap(np.ones_like(like[0]._data)),)
@@ -157,7 +157,7 @@ def vectors_for(name: str, like: tuple[Tensor, ...], v: Any) -> tuple[Tensor, ..
     if len(vectors) != len(like):
         raise error(RuntimeError, name, f"v has {len(vectors)} tensors, {len(like)} are needed")
     for vector, tensor in zip(vectors, like, strict=True):
-        if vector._data.shape != tensor._data.shape:
+        if vector._form.shape != tensor._form.shape:
             raise error(RuntimeError, name, "v has invalid size", v=vector, expected=tensor)
     return vectors
 
@@ -189,17 +189,17 @@ def derivative(
             rule = f"the output does not depend on input {position}"
             raise error(RuntimeError, "autograd.functional", rule, fix="use strict=False to get zeros")
     return tuple(
-        zeros(leaf._data.shape, leaf) if part is None else part
+        zeros(leaf._form.shape, leaf) if part is None else part
         for part, leaf in zip(parts, leaves, strict=True)
     )
 
 
 def zeros(shape: tuple, like: Tensor) -> Tensor:
-    return wrap(np.zeros(shape, like._data.dtype))
+    return wrap(np.zeros(shape, like._form.dtype))
 
 
 def scalar_of(name: str, out: Any) -> Tensor:
-    if not isinstance(out, Tensor) or out._data.size != 1:
+    if not isinstance(out, Tensor) or out._form.size != 1:
         raise error(RuntimeError, name, f"the function given to {name} should return a single element")
     return out.reshape(())
 

@@ -83,7 +83,7 @@ def gradgradcheck(
     outs = differentiable(func(*values))
     if grad_outputs is None:
         generator = np.random.default_rng(0)
-        starts = [wrap(generator.standard_normal(out._data.shape).astype(out._data.dtype)) for out in outs]
+        starts = [wrap(generator.standard_normal(out._form.shape).astype(out._form.dtype)) for out in outs]
         starts = [start.requires_grad_(True) for start in starts]
     else:
         starts = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
@@ -111,7 +111,7 @@ def check_inputs(values: tuple) -> None:
         )
         raise error(ValueError, "gradcheck", rule)
     for leaf in leaves:
-        if leaf._data.dtype.kind == "f" and leaf._data.dtype.itemsize < 8:
+        if leaf._form.dtype.kind == "f" and leaf._form.dtype.itemsize < 8:
             import warnings
 
             warnings.warn(
@@ -135,8 +135,8 @@ def numerical(evaluate: Callable[[], Tensor], leaves: list[Tensor], eps: float) 
     matrices = []
     for leaf in leaves:
         rows = []
-        for index in np.ndindex(leaf._data.shape):
-            for step in (eps, eps * 1j) if leaf._data.dtype.kind == "c" else (eps,):
+        for index in np.ndindex(leaf._form.shape):
+            for step in (eps, eps * 1j) if leaf._form.dtype.kind == "c" else (eps,):
                 rows.append(difference(evaluate, leaf._data, index, step) / eps)
         matrices.append(np.array(rows).reshape(len(rows), -1) if rows else np.zeros((0, 0)))
     return matrices
@@ -163,11 +163,11 @@ def as_reals(data: np.ndarray) -> np.ndarray:
 def analytical(out: Tensor, leaves: list[Tensor]) -> list[np.ndarray]:
     """The same matrices from backward: of a complex output the real part (1), then the imaginary (1j)."""
     columns: list[list[np.ndarray]] = [[] for _ in leaves]
-    for k in range(out._data.size):
-        for unit in (1, 1j) if out._data.dtype.kind == "c" else (1,):
-            start = np.zeros(out._data.size, out._data.dtype)
+    for k in range(out._form.size):
+        for unit in (1, 1j) if out._form.dtype.kind == "c" else (1,):
+            start = np.zeros(out._form.size, out._form.dtype)
             start[k] = unit
-            parts = grad(out, leaves, wrap(start.reshape(out._data.shape)), True, allow_unused=True)
+            parts = grad(out, leaves, wrap(start.reshape(out._form.shape)), True, allow_unused=True)
             for column, leaf, part in zip(columns, leaves, parts, strict=True):
                 column.append(as_reals(np.zeros_like(leaf._data) if part is None else part._data))
     return [np.array(column).T if column else np.zeros((0, 0)) for column in columns]

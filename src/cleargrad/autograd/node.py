@@ -194,8 +194,8 @@ class AccumulateGrad(Node):
         self.saved = ()
         self.plan = self.attrs = self.place = self.extra = None
         self.leaf = weakref.ref(leaf)
-        self.shape = leaf._data.shape
-        self.dtype = leaf._data.dtype
+        self.shape = leaf._form.shape
+        self.dtype = leaf._form.dtype
         self.tick = tick()
 
     @property
@@ -234,11 +234,20 @@ def saved_output(out: Tensor, number: int = 0) -> tuple:
 
 def restore_output(node: Node, saved: tuple) -> Tensor:
     data, ver, number = saved
-    out = wrap(data)
+    if isinstance(data, Tensor):  # a twin of the output, whose value waited when it was saved
+        out = another(data)
+        data = out._form
+    else:
+        out = wrap(data)
     if data.dtype.kind in "fcV":  # indices that an op returned have no gradient
         out._edge = node if number == 0 else Output(node, number)
     out._ver = ver
     return out
+
+
+def another(twin: Tensor) -> Tensor:
+    """A tensor of its own for the value of a twin."""
+    return twin._wait.twin(twin) if hasattr(twin, "_wait") else wrap(twin._data)
 
 
 class Packed:
@@ -324,10 +333,10 @@ def move_keepers(before: Node | Output | None, after: Node | Output | None) -> N
 def geometry(view: Tensor, base: Tensor) -> dict[str, Any]:
     """Where a view lies within its base: attributes for as_strided and as_strided_scatter, in elements."""
     return {
-        "size": view._data.shape,
-        "stride": strides_of(view._data),
-        "offset": (address(view._data) - address(base._data)) // view._data.itemsize,
-        "x_stride": strides_of(base._data),
+        "size": view._form.shape,
+        "stride": strides_of(view._form),
+        "offset": (address(view._form) - address(base._form)) // view._form.itemsize,
+        "x_stride": strides_of(base._form),
     }
 
 
@@ -478,7 +487,7 @@ def inference_error(node: Node) -> Exception:
 
 
 def stale_error(node: Node, value: Tensor | tuple) -> Exception:
-    data, cell = value[:2] if isinstance(value, tuple) else (value._data, value._ver)
+    data, cell = value[:2] if isinstance(value, tuple) else (value._form, value._ver)
     if cell[0] == INFERENCE:
         return inference_error(node)
     rule = (

@@ -124,15 +124,13 @@ def walk(
     accumulate: bool = True,
 ) -> list[Tensor | None]:
     """Runs the vjps. With `targets`, only what leads there; without `accumulate`, returns their gradients."""
-    unwatched = mode.recorder is None and mode.observer is None and not mode.anomaly
+    recorder = mode.recorder
+    unwatched = recorder is None and mode.waiter is None and mode.observer is None and not mode.anomaly
     if targets is None and not create_graph and unwatched:
         walk_plainly(roots, grads, retain_graph)
         return []
     waiting = count_consumers(roots)
-    journey = (roots, grads, waiting, retain_graph, create_graph, targets, accumulate)
-    if mode.recorder is None or any(map(tells_others, waiting)):
-        return travel(*journey)
-    return mode.recorder.unwatched(travel, *journey)
+    return travel(roots, grads, waiting, retain_graph, create_graph, targets, accumulate)
 
 
 def travel(
@@ -257,6 +255,8 @@ def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:
                     value = saved[position]
                     if type(value) is tuple:
                         array, cell, _ = value
+                        if type(array) is not ndarray:
+                            array = array._data
                     elif isinstance(value, Tensor):
                         array, cell = value._data, value._ver
                         if array.dtype is not kind:
@@ -407,10 +407,10 @@ def fitted_parts(node: Node, pulled: Sequence[Tensor | None]) -> list[Tensor | N
 
 def fitted(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype) -> Tensor:
     """A gradient in the shape and dtype of the value it belongs to: what was broadcast is summed."""
-    if grad._data.shape != shape:
+    if grad._form.shape != shape:
         grad = grad.sum_to_size(shape)
-    if grad._data.dtype != dtype:
-        if grad._data.dtype.kind == "c" and dtype.kind != "c":
+    if grad._form.dtype != dtype:
+        if grad._form.dtype.kind == "c" and dtype.kind != "c":
             grad = grad.real
         grad = grad.to(OF_NUMPY[dtype])
     return grad
@@ -427,8 +427,8 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
         pulled = pull_with_checks(node, grad, mask)
     elif mode.observer is not None:
         pulled = mode.observer.measure(node.name(), lambda: node.pull(grad, mask))
-    elif mode.recorder is not None and is_own(node):
-        pulled = mode.recorder.pull(node, grad, mask)
+    elif mode.waiter is not None and is_own(node):
+        pulled = mode.waiter.pull(node, grad, mask)
     else:
         pulled = node.pull(grad, mask)
     if node.extra is not None and node.extra.posthooks:
@@ -444,13 +444,6 @@ def is_own(node: Node) -> bool:
     """Whether only ops are called to pull: no function of the user's, no hook that gives a saved value back."""
     saved = node.saved
     return type(node).pull is Node.pull and (saved is FREED or not any(type(x) is Packed for x in saved))
-
-
-def tells_others(node: Node) -> bool:
-    """Whether functions of the user's are called on the way through a node."""
-    extra = node.extra
-    hooked = extra is not None and (extra.prehooks or extra.posthooks or extra.accumulated)
-    return bool(hooked) or not is_own(node)
 
 
 def zeros(node: Node, number: int) -> Tensor | None:
@@ -489,10 +482,10 @@ def checked_hook_result(result: Any, grad: Tensor) -> Tensor:
     if not isinstance(result, Tensor):
         rule = f"a gradient hook must return None or a tensor, it returned {type(result).__name__}"
         raise error(TypeError, "register_hook", rule)
-    if result._data.shape != grad._data.shape:
+    if result._form.shape != grad._form.shape:
         rule = "a gradient hook must not change the gradient's size"
         raise error(RuntimeError, "register_hook", rule, was=grad, returned=result)
-    if result._data.dtype != grad._data.dtype:
+    if result._form.dtype != grad._form.dtype:
         rule = "a gradient hook must not change the gradient's type"
         raise error(RuntimeError, "register_hook", rule, was=grad, returned=result)
     return result
@@ -509,11 +502,9 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
     leaf = node.leaf()
     if leaf is None or leaf._edge is None:  # gone, or its gradient is no longer wanted
         return
-    if not create_graph and mode.recorder is None:
+    if not create_graph and mode.recorder is None and mode.waiter is None:
         add_array_to_leaf(node, grad._data.copy())
         return
-    if mode.recorder is not None:
-        mode.recorder.look_at_grad(leaf)
     if leaf._grad is None:  # memory of its own, since a later backward adds to it in place
         leaf._grad = grad.clone()
     elif create_graph:
@@ -589,7 +580,7 @@ def pull_with_checks(node: Node, grad: Any, mask: tuple | None) -> list | tuple:
         raise
     if mode.check_nan:
         for number, part in enumerate(pulled):
-            if part is not None and part._data.dtype.kind in "fcV" and np.isnan(part._data).any():
+            if part is not None and part._form.dtype.kind in "fcV" and np.isnan(part._data).any():
                 rule = f"Function '{node.name()}' returned nan values in its {number}th output."
                 facts = {} if node.place is None else {"recorded": line_of(node.place)}
                 raise error(RuntimeError, "detect_anomaly", rule, **facts)

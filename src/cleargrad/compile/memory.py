@@ -136,7 +136,7 @@ def in_place(plan: Plan, entries: list[Any], sure: int) -> dict[Buffer, Any]:
         for load in reads[position]:
             last_read[load.buffer] = position
     for tensor, buffer in plan.writes:
-        fits = tensor._data.dtype == buffer.dtype and tensor._data.flags.c_contiguous
+        fits = tensor._form.dtype == buffer.dtype and tensor._form.flags.c_contiguous
         if not fits or buffer.role != "inside" or buffer in outputs or buffer in taken:
             continue
         if len(writers.get(buffer, ())) != 1:

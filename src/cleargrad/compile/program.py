@@ -30,10 +30,15 @@ from cleargrad.compile.order import ordered
 from cleargrad.compile.passes import prepared
 from cleargrad.compile.signature import structure, units
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
-from cleargrad.compile.structures import OutOfRange
 from cleargrad.compile.verify import is_on, verify_entries
 from cleargrad.core.tensor import as_array
 from cleargrad.ops.record import Graph
+
+
+
+class OutOfRange(IndexError):
+    """An index was out of range in a program, which has written nothing that anybody can see."""
+
 
 SMALL = 16_384  # elements times work: below, one thread is quicker than two
 kernels: dict[str, Kernel] = {}  # by structure, for all programs

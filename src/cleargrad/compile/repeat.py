@@ -14,21 +14,19 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cleargrad.codegen.expr import Expr, Var, substitute
-from cleargrad.compile.facts import is_library
 from cleargrad.compile.lazy import work_of
 from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.signature import text_of
 from cleargrad.compile.statements import way_of
-from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
+from cleargrad.errors import PACKAGE
 from cleargrad.ops.declare import unnamed
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import COPIES, Call, Graph, Value
-from cleargrad.optim.rule import readable
 
 if TYPE_CHECKING:
-    from cleargrad.compile.tracer import Tracer
+    from cleargrad.compile.building import Building as Tracer
 
 Item = tuple[Tensor, Tensor, dict[str, Any]]  # a parameter, its gradient, its state
 LONGEST = 40  # work per element of a formula that is written into another one
@@ -78,7 +76,7 @@ def repeats(optimizer: Any) -> bool:
     """Whether a rule treats elements by themselves and is none of the user's, who may do anything in it."""
     rules = (type(optimizer)._update, type(optimizer)._apply, type(optimizer)._count)
     return optimizer._by_element and all(
-        isinstance(rule, FunctionType) and is_library(rule.__code__.co_filename) for rule in rules
+        isinstance(rule, FunctionType) and rule.__code__.co_filename.startswith(PACKAGE) for rule in rules
     )
 
 
@@ -89,14 +87,13 @@ class Unfinished(Exception):
 def record_updates(tracer: Tracer, optimizer: Any, options: dict[str, Any], items: list[Item]) -> None:
     """Records the updates of all parameters without running them."""
     patterns: dict[tuple, Pattern] = {}
-    with tracer.symbolic():
-        for item in items:
-            key = kind_of(item)
-            pattern = patterns.get(key)
-            if pattern is None:
-                patterns[key] = Pattern(tracer, optimizer, options, item)
-            elif not pattern.repeat(tracer, item):
-                apply(optimizer, options, item)
+    for item in items:
+        key = kind_of(item)
+        pattern = patterns.get(key)
+        if pattern is None:
+            patterns[key] = Pattern(tracer, optimizer, options, item)
+        elif not pattern.repeat(tracer, item):
+            apply(optimizer, options, item)
 
 
 def apply(optimizer: Any, options: dict[str, Any], item: Item) -> None:
@@ -108,24 +105,15 @@ def apply(optimizer: Any, options: dict[str, Any], item: Item) -> None:
         raise Unfinished
 
 
-def make_updates(optimizer: Any, group: dict[str, Any], items: list[Item]) -> None:
-    """The step itself, of which nothing is recorded."""
-    before = mode.set(recorder=None)
-    try:
-        optimizer._make_step(group, readable(group), items)
-    finally:
-        mode.set(**before)
-
-
 def kind_of(item: Item) -> tuple:
     """What a rule can see of a parameter and its state, but for the shape."""
     p, g, state = item
-    shape = p._data.shape
+    shape = p._form.shape
 
     def seen(kept: Any) -> Any:
         if not isinstance(kept, Tensor):
             return type(kept), kept
-        return kept._data.dtype, None if kept._data.shape == shape else kept._data.shape
+        return kept._form.dtype, None if kept._form.shape == shape else kept._form.shape
 
     return seen(p), seen(g), shape == (), tuple((name, seen(kept)) for name, kept in state.items())
 
@@ -145,7 +133,7 @@ class Pattern:
         first = len(graph.calls)
         apply(optimizer, options, item)
         after = [tracer.value(tensor) for tensor in tensors]
-        self.shape = item[0]._data.shape
+        self.shape = item[0]._form.shape
         self.calls = graph.calls[first:]
         self.sources = [value.index for value in before]
         self.written = [(k, new.index) for k, (old, new) in enumerate(zip(before, after)) if old is not new]
@@ -163,7 +151,7 @@ class Pattern:
         tensors = tensors_of(item)
         if not self.repeats or not all(whole(tracer, tensor) for k, tensor in enumerate(tensors) if k != 1):
             return False
-        shape, calls = item[0]._data.shape, tracer.graph.calls
+        shape, calls = item[0]._form.shape, tracer.graph.calls
         now = {index: tracer.value(tensor) for index, tensor in zip(self.sources, tensors, strict=True)}
         for call in self.calls:
             operands = tuple([now.get(x.index, x) if isinstance(x, Value) else x for x in call.operands])

@@ -132,7 +132,7 @@ class Template:
 
 def like(kept: Tensor) -> Tensor:
     """A tensor of the template's length for one of a parameter's shape; a number for a number."""
-    return wrap(np.zeros((ANY_LENGTH,) if kept._data.ndim else (), kept._data.dtype))
+    return wrap(np.zeros((ANY_LENGTH,) if kept._form.ndim else (), kept._form.dtype))
 
 
 def numbers_of(optimizer: Any, options: dict[str, Any]) -> Iterator[tuple[str, int | None, float]]:
@@ -157,9 +157,9 @@ class Bound:
         self.template, self.arrays = template, arrays
         count = len(items)
         width = 1 + len(items[0][2])
-        self.shapes = [p._data.shape for p, _, _ in items]
-        self.sizes = np.array([p._data.size for p, _, _ in items], np.int64)
-        self.kind = items[0][0]._data.dtype
+        self.shapes = [p._form.shape for p, _, _ in items]
+        self.sizes = np.array([p._form.size for p, _, _ in items], np.int64)
+        self.kind = items[0][0]._form.dtype
         places = np.empty((count, width + 1), np.int64)
         places[:, [0, *range(2, width + 1)]] = np.reshape([address(x) for x in arrays], (count, width))
         self.apart(places)
@@ -255,7 +255,7 @@ def step(optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: 
     """One step of all parameters; False, and nothing is done, unless all of them are plain."""
     try:
         arrays = [x._data for p, _, state in items for x in (p, *state.values())]
-        first = next(item for item in items if item[0]._data.ndim)
+        first = next(item for item in items if item[0]._form.ndim)
         key = kind_of(optimizer, options, first)
     except (AttributeError, TypeError, StopIteration):
         return False
@@ -279,8 +279,8 @@ def kind_of(optimizer: Any, options: dict[str, Any], item: Item) -> tuple:
     p, _, state = item
     numbers = {name for name, *_ in numbers_of(optimizer, options)}
     fixed = [(name, options.get(name)) for name in optimizer.defaults if name not in numbers]
-    fields = [(name, kept._data.ndim > 0, kept._data.dtype) for name, kept in state.items()]
-    key = (type(optimizer), p._data.dtype, *numbers, *fields, *fixed)
+    fields = [(name, kept._form.ndim > 0, kept._form.dtype) for name, kept in state.items()]
+    key = (type(optimizer), p._form.dtype, *numbers, *fields, *fixed)
     hash(key)
     return key
 
@@ -308,18 +308,18 @@ def bind(
 def plain(item: Item, first: Item) -> bool:
     """Whether a parameter and its state are memory that machine code can write."""
     p, _, state = item
-    kind, shape = p._data.dtype, p._data.shape
+    kind, shape = p._form.dtype, p._form.shape
     if (
-        kind is not first[0]._data.dtype
+        kind is not first[0]._form.dtype
         or not (kind is F32 or kind is F64)
         or state.keys() != first[2].keys()
     ):
         return False
-    if not all(kept._data.flags.carray and not kept._inference for kept in (p, *state.values())):
+    if not all(kept._form.flags.carray and not kept._inference for kept in (p, *state.values())):
         return False
     fields = zip(state.values(), first[2].values(), strict=True)
-    return p._data.size > 0 and all(
-        kept._data.dtype is other._data.dtype
-        and (kept._data.shape == shape if other._data.ndim else kept._data.ndim == 0)
+    return p._form.size > 0 and all(
+        kept._form.dtype is other._form.dtype
+        and (kept._form.shape == shape if other._form.ndim else kept._form.ndim == 0)
         for kept, other in fields
     )

@@ -46,6 +46,7 @@ class Mode(threading.local):
     anomaly = False
     check_nan = True
     recorder = None  # ops.record.Recorder: the second reading of every call
+    waiter = None  # compile.waiting.Waiter: calls wait until somebody looks at a value
     observer = None  # autograd.profiler.Observer: measures every run of an op
     autocast = None  # reserved for amp: casts inputs before the op sees them
     walk: tuple | None = None  # (roots, targets) of the backward walk that is under way
@@ -59,7 +60,7 @@ class Mode(threading.local):
         if self.inference:
             self.grad = False  # enable_grad cannot bring back what inference mode does not track
         watched = self.recorder is not None or self.observer is not None or self.autocast is not None
-        special = watched or self.saved_hooks or self.inference or self.anomaly
+        special = watched or self.waiter is not None or self.saved_hooks or self.inference or self.anomaly
         self.enter(SPECIAL if special else GRAD if self.grad else NO_GRAD)
         return before
 
@@ -82,3 +83,9 @@ class Mode(threading.local):
 
 
 mode = Mode()
+
+
+def settle() -> None:
+    """Computes all that waits: memory is about to be written, or seen, by other ways than ops."""
+    if mode.waiter is not None:
+        mode.waiter.flush()

@@ -4,12 +4,16 @@ Only what every layer needs stands here; ops attach the rest of PyTorch's method
 Read next: autograd/node.py.
 
 Fields:
-  _data   the NumPy array; its strides are the tensor's strides, so views need no machinery of their own
+  _data   the NumPy array; its strides are the tensor's strides, so views need no machinery of their own. The slot
+          is empty while the value waits to be computed: whoever looks has it computed first (`__getattr__`)
+  _form   an array of the tensor's shape, dtype and strides, whose elements may be nobody's: `_data` itself, or what
+          stands for its layout while the value waits. Who asks for the layout alone reads this one
+  _wait   who computes a value that waits; empty in all other tensors
   _edge   None when no gradient is needed, else the Node (or Output of a Node) that receives it
   grad    the accumulated gradient of a leaf
   _ver    the version cell of the memory, shared by all views: [tick of the last change, number of changes,
-          place of the last change], and behind them the whole memory once a view of it was detached, which is no
-          view of anything any more; None until somebody else looks into the memory or it changes (`cell_of`)
+          place of the last change, the `Room`]; None until somebody else looks into the memory or it changes
+          (`cell_of`)
   _base   for a view, the tensor it looks into; then _seen is the tick at which _edge was right, and _caution
           is None or the reason why the view may not be written through while gradients are recorded
 """
@@ -19,6 +23,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,19 +46,19 @@ FROZEN = gc.get_freeze_count()  # objects frozen before there were tensors: Pyth
 class Tensor:
     """A multi-dimensional array that can remember how it was computed."""
 
-    __slots__ = ("__dict__", "__weakref__", "_base", "_caution", "_data", "_edge", "_grad", "_seen", "_ver")
+    __slots__ = ("__dict__", "__weakref__", "_base", "_caution", "_data", "_edge", "_form", "_grad", "_seen", "_ver", "_wait")
 
     if TYPE_CHECKING:
         # Methods and operators come from the ops' declarations, which a static checker cannot follow.
         _data: Any
+        _form: Any
+        _wait: Any
         _edge: Any
         _grad: Any
         _ver: Any
         _base: Any
         _seen: int
         _caution: str | None
-
-        def __getattr__(self, name: str) -> Any: ...
 
         __add__: Any
         __radd__: Any
@@ -82,17 +87,24 @@ class Tensor:
         __iter__: Any
         __len__: Any
 
+    def __getattr__(self, name: str) -> Any:
+        """What no other way has found: the value of a tensor that waits, which is computed now, or nothing."""
+        if name == "_data":
+            self._wait.look(self)
+            return _value(self)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def shape(self) -> Size:
-        return Size(self._data.shape)
+        return Size(self._form.shape)
 
     @property
     def dtype(self) -> dtype:
-        return OF_NUMPY[self._data.dtype]
+        return OF_NUMPY[self._form.dtype]
 
     @property
     def ndim(self) -> int:
-        return self._data.ndim
+        return self._form.ndim
 
     @property
     def _inference(self) -> bool:
@@ -110,10 +122,13 @@ class Tensor:
         cell[2] = None if frame is None else (frame.f_code, frame.f_lasti)
 
 
+_value = Tensor.__dict__["_data"].__get__
+
+
 def wrap(data: np.ndarray, edge=None) -> Tensor:
     """A new tensor around an array that nobody else writes to."""
     tensor = new(Tensor)
-    tensor._data = data
+    tensor._data = tensor._form = data
     tensor._edge = edge
     tensor._grad = None
     tensor._ver = None
@@ -125,24 +140,106 @@ def cell_of(tensor: Tensor) -> list:
     """The version cell, made when it is first needed: most tensors are never written and never viewed."""
     cell = tensor._ver
     if cell is None:
-        cell = tensor._ver = [0, 0, None]
+        cell = tensor._ver = [0, 0, None, None]
     return cell
 
 
 def mark_inference(tensor: Tensor) -> None:
-    tensor._ver = [INFERENCE, 0, None]
+    tensor._ver = [INFERENCE, 0, None, None]
+
+
+class Room:
+    """Memory that several tensors look into, and who they are; of some memory that cannot be told."""
+
+    __slots__ = ("known", "many", "tensors", "whole")
+
+    def __init__(self) -> None:
+        self.tensors: list[weakref.ref[Tensor]] = []
+        self.many = 32  # references, from which on those to tensors that are gone are dropped
+        self.known = True
+        self.whole: np.ndarray | None = None  # all of it, once a view was detached, which is a view of nothing
+
+    def add(self, tensor: Tensor) -> None:
+        self.tensors.append(weakref.ref(tensor))
+        if len(self.tensors) > self.many:
+            self.tensors = [each for each in self.tensors if each() is not None]
+            self.many = max(32, 2 * len(self.tensors))
+
+
+def room_of(tensor: Tensor) -> Room:
+    """The room of a tensor's memory, made when a second tensor comes to look into it."""
+    cell = cell_of(tensor)
+    if cell[3] is None:
+        cell[3] = room = Room()
+        room.add(tensor)
+    return cell[3]
+
+
+def lookers(tensor: Tensor) -> list[Tensor] | None:
+    """All tensors that look into the memory of one; None if nobody can tell."""
+    if is_lent(tensor):
+        return None
+    cell = tensor._ver
+    if cell is None or cell[3] is None:
+        return [tensor]
+    room = cell[3]
+    if not room.known:
+        return None
+    return [found for each in room.tensors if (found := each()) is not None]
+
+
+# Memory that others than tensors can see, by the id of the array that owns it: what they see it by.
+lent: dict[int, list[weakref.ref]] = {}
+
+
+def owner_of(data: Any) -> Any:
+    """What owns the memory of an array."""
+    while isinstance(data, np.ndarray) and data.base is not None:
+        data = data.base
+    return data
+
+
+def is_lent(tensor: Tensor) -> bool:
+    """Whether others than tensors can see the memory, and may change it at any time."""
+    owner = owner_of(tensor._form)
+    if not isinstance(owner, np.ndarray):
+        return True
+    seen = lent.get(id(owner))
+    if seen is None:
+        return False
+    if any(each() is not None for each in seen):
+        return True
+    del lent[id(owner)]
+    return False
+
+
+def note_lent(data: np.ndarray, seen: np.ndarray) -> None:
+    """Others than tensors see the memory of an array, for as long as `seen` lives."""
+    lent.setdefault(id(owner_of(data)), []).append(weakref.ref(seen))
+
+
+def lend(tensor: Tensor) -> np.ndarray:
+    """The memory of a tensor as an array for others; arrays made of it keep it alive, so its end is theirs."""
+    data = tensor._data
+    if data.dtype.kind == "V":  # no buffer format has bfloat16
+        note_lent(data, data)
+        return data.view()
+    seen = np.asarray(memoryview(data))
+    note_lent(data, seen)
+    return seen
 
 
 def wrap_view(data: np.ndarray, source: Tensor, edge=None, caution: str | None = None) -> Tensor:
     """A new tensor that looks into the memory of `source`."""
     tensor = new(Tensor)
-    tensor._data = data
+    tensor._data = tensor._form = data
     tensor._edge = edge
     tensor._grad = None
     tensor._ver = cell = cell_of(source)
     base = source._base
     tensor._base = source if base is None else base
     tensor._seen = cell[0]
+    (cell[3] or room_of(source)).add(tensor)
     tensor._caution = caution if base is None or caution is not None else source._caution
     return tensor
 

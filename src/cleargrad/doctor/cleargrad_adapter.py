@@ -12,13 +12,12 @@ from typing import Any
 
 from cleargrad.core.mode import mode
 from cleargrad.core.watch import watch
-from cleargrad.doctor.compiled_steps import CompiledSteps
 from cleargrad.doctor.events import Event
-from cleargrad.doctor.library_observer import nodes_behind
+from cleargrad.doctor.library_observer import LibraryObserver, nodes_behind
 from cleargrad.doctor.patches import Patches
 
 
-class CleargradObserver(CompiledSteps):
+class CleargradObserver(LibraryObserver):
     """Observes cleargrad."""
 
     engine = "cleargrad"
@@ -29,9 +28,8 @@ class CleargradObserver(CompiledSteps):
         self.scaled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def is_compiling(self) -> bool:
-        """A call that runs while it is recorded is like any other."""
-        recorder: Any = mode.recorder
-        return recorder is not None and not recorder.runs
+        """Calls that wait are like any other."""
+        return mode.recorder is not None
 
     def onlooks(self, patches: Patches, register: Callable, hook: Callable) -> None:
         watch.onlookers.add(hook)
@@ -59,9 +57,16 @@ class CleargradObserver(CompiledSteps):
 
     def leaf_filled(self, leaf: Any) -> None:
         """The backward walk has added to a leaf's gradient."""
-        recorder: Any = mode.recorder
-        if recorder is None or recorder.runs:
+        if mode.recorder is None:
             self.filled.append(leaf)
+
+    def attend(self, method: Callable, args: tuple) -> None:
+        """What the doctor computes is no part of what waits."""
+        before = mode.set(waiter=None)
+        try:
+            super().attend(method, args)
+        finally:
+            mode.set(**before)
 
     def mark_graph(self, root: Any) -> weakref.ref | None:
         node = root.grad_fn

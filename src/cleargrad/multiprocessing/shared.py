@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import address, edge_of, make_leaf
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.mode import settle
+from cleargrad.core.tensor import Tensor, room_of, wrap
 from cleargrad.nn.parameter import Parameter
 
 
@@ -42,12 +43,14 @@ def shared_memory(data: np.ndarray) -> SharedArray | None:
 
 def share(tensor: Tensor) -> Tensor:
     """Moves a tensor's memory to where other processes can see it."""
+    settle()
     data = tensor._data
     if shared_memory(data) is None and data.size:
         memory = bytes_of(BufferWrapper(data.nbytes), data.nbytes)
         placed = np.asarray(memory.view(data.dtype)).reshape(data.shape)
         placed[...] = data
-        tensor._data = placed
+        room_of(tensor).known = False
+        tensor._data = tensor._form = placed
     return tensor
 
 

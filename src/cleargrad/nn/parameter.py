@@ -13,7 +13,7 @@ from cleargrad.autograd.node import AccumulateGrad, edge_of, make_leaf, split_ed
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, cell_of, wrap
+from cleargrad.core.tensor import Tensor, cell_of, room_of, wrap
 from cleargrad.errors import error
 from cleargrad.interop import copied_memory, rebuild
 from cleargrad.ops.creation import allocate
@@ -28,9 +28,10 @@ def share(cls: type[Tensor], data: Any) -> Tensor:
         rule = f"expected a Tensor, but {type(data).__name__!r} object has no attribute 'detach'"
         raise error(AttributeError, cls.__name__, rule, fix="wrap the values in torch.tensor(...)")
     other: Tensor = object.__new__(cls)
-    other._data = data._data
+    other._data = other._form = data._data
     other._edge = other._grad = other._base = None
     other._ver = cell_of(data)
+    room_of(data).add(other)
     return other
 
 
@@ -102,6 +103,8 @@ class UninitializedTensorMixin:
         fix = "call forward with a dummy batch to initialize the parameters first"
         raise error(ValueError, type(self).__name__, rule, fix=fix)
 
+    _form = _data
+
     @property
     def shape(self) -> NoReturn:
         rule = (
@@ -129,7 +132,7 @@ class UninitializedTensorMixin:
         wanted, kind = self.requires_grad, dtype or self.kind
         del self.kind
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
-        self._data = allocate("materialize", tuple(shape), np.empty, kind)  # type: ignore[assignment]
+        self._data = self._form = allocate("materialize", tuple(shape), np.empty, kind)  # type: ignore[assignment]
         if wanted:
             make_leaf(self)  # type: ignore[arg-type]
 

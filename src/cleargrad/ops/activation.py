@@ -353,10 +353,10 @@ gated = elementwise(
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along a dimension, times σ of the second."""
     check_tensor("glu", input)
-    if not input._data.ndim:
+    if not input._form.ndim:
         raise error(RuntimeError, "glu", "glu does not support scalars because halving size must be even")
-    axis = wrap_dim("glu", dim, input._data.ndim)
-    size = input._data.shape[axis]
+    axis = wrap_dim("glu", dim, input._form.ndim)
+    size = input._form.shape[axis]
     if size % 2:
         raise error(
             RuntimeError,

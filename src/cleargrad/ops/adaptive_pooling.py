@@ -24,7 +24,7 @@ from cleargrad.ops.samples import Fails, Sample, real
 
 def adaptive_size(op: str, input: Tensor, output_size: Any, spatial: int) -> tuple[int, ...]:
     """The output size; None in it keeps the input's."""
-    shape = input._data.shape
+    shape = input._form.shape
     if isinstance(output_size, (tuple, list)):
         if spatial > 1 and len(output_size) >= len(shape):
             rule = f"the input should have at least {len(output_size) + 1} dimensions"
@@ -64,7 +64,7 @@ def adaptive_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
     name = f"adaptive_max_pool{spatial}d"
 
     def spec(x: Tensor, *, size: tuple[int, ...]) -> list[Spec]:
-        shape = (*x._data.shape[:2], *size)
+        shape = (*x._form.shape[:2], *size)
         return [Spec(shape, x.dtype), Spec(shape, dtypes.int64)]
 
     door = opaque(
@@ -97,7 +97,7 @@ def adaptive_avg_pool_of(spatial: int) -> Callable:
     name = f"adaptive_avg_pool{spatial}d"
     door = opaque(
         name,
-        spec=lambda x, *, size: Spec((*x._data.shape[:2], *size), x.dtype),
+        spec=lambda x, *, size: Spec((*x._form.shape[:2], *size), x.dtype),
         run=lambda x, *, size: kernels.adaptive_avg_pool(x, size),
         vjp=lambda g, *, x_shape: adjoint(g, size=x_shape[2:]),
         samples=lambda: iter([Sample(plane(spatial, 1, 2), size=(2,) * spatial)]),
@@ -105,7 +105,7 @@ def adaptive_avg_pool_of(spatial: int) -> Callable:
     )
     adjoint = opaque(
         f"{name}_adjoint",
-        spec=lambda g, *, size: Spec((*g._data.shape[:2], *size), g.dtype),
+        spec=lambda g, *, size: Spec((*g._form.shape[:2], *size), g.dtype),
         run=lambda g, *, size: kernels.adaptive_avg_pool_adjoint(g, size),
         vjp=lambda c, *, g_shape: door(c, size=g_shape[2:]),
         samples=lambda: iter([Sample(real(1, 2, *(2,) * spatial), size=(5, 3, 2)[:spatial])]),
@@ -152,16 +152,16 @@ def fractional_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         check_float(name, x)
         spare = 1 if spatial == 3 else 0  # PyTorch's volumes want one entry more
         if any(
-            parts < 1 or parts + k - 1 + spare > n for n, k, parts in zip(x._data.shape[2:], kernel, size)
+            parts < 1 or parts + k - 1 + spare > n for n, k, parts in zip(x._form.shape[2:], kernel, size)
         ):
             rule = (
                 f"output_size + kernel_size - {1 - spare} may not exceed the input's size: windows do not fit"
             )
             raise error(RuntimeError, name, rule, input=x, kernel_size=kernel, output_size=size)
-        if samples._data.shape != (*x._data.shape[:2], spatial):
+        if samples._form.shape != (*x._form.shape[:2], spatial):
             rule = f"expected _random_samples of shape (batch, channels, {spatial})"
             raise error(RuntimeError, name, rule, input=x, _random_samples=samples)
-        shape = (*x._data.shape[:2], *size)
+        shape = (*x._form.shape[:2], *size)
         return [Spec(shape, x.dtype), Spec(shape, dtypes.int64)]
 
     def door_samples() -> Iterator[Sample]:
@@ -191,10 +191,10 @@ def fractional_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         if output_size is None:
             output_size = scaled_size(input, output_ratio)
         size = per_dimension(name, "output_size", output_size, spatial)
-        batch = input if input._data.ndim == spatial + 2 else input.unsqueeze(0)
+        batch = input if input._form.ndim == spatial + 2 else input.unsqueeze(0)
         chance = _random_samples
         if chance is None:
-            chance = batch.detach().new_empty((*batch._data.shape[:2], spatial)).uniform_()
+            chance = batch.detach().new_empty((*batch._form.shape[:2], spatial)).uniform_()
         elif len(chance) > len(batch):
             chance = chance[: len(batch)]
         values, indices = door(batch, chance, kernel=kernel, size=size)
@@ -206,7 +206,7 @@ def fractional_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         ratios = tuple(ratio) if isinstance(ratio, (tuple, list)) else (ratio,) * spatial
         if len(ratios) != spatial:
             raise error(ValueError, name, f"output_ratio must have {spatial} entries", output_ratio=ratio)
-        return tuple(int(n * part) for n, part in zip(input._data.shape[-spatial:], ratios))
+        return tuple(int(n * part) for n, part in zip(input._form.shape[-spatial:], ratios))
 
     def maxima(
         input: Tensor,

@@ -51,6 +51,8 @@ def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
             operands = mode.autocast.operands(op.name, operands)
         if mode.recorder is not None:
             return mode.recorder.call(op, operands, attrs)
+        if mode.waiter is not None:
+            return mode.waiter.call(op, operands, attrs)
         if mode.observer is not None:
             run = mode.observer.around(op)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
@@ -71,8 +73,11 @@ def checked(op: Op) -> Callable:
     """A `run` that asks the spec first, for kernels that would not notice wrong shapes themselves."""
 
     def door(*operands: Any, **attrs: Any) -> Any:
-        if not gate.how and mode.autocast is not None:
-            operands = mode.autocast.operands(op.name, operands)
+        if not gate.how:
+            if mode.autocast is not None:
+                operands = mode.autocast.operands(op.name, operands)
+            if mode.waiter is not None:
+                return call(op, operands, attrs)  # it asks the spec of calls that it has not seen before
         check_operands(op, operands)
         op.spec(*operands, **attrs)
         return call(op, operands, attrs)
@@ -153,7 +158,7 @@ def link_several(
     if several:
         extra_of(node).outputs = len(arrays)
     for number, out in enumerate(outs):
-        if differentiable(out._data) and number not in op.without_grad:
+        if differentiable(out._form) and number not in op.without_grad:
             out._edge = Output(node, number) if number else node
     return outs
 

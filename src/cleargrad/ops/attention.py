@@ -47,7 +47,7 @@ def run_safe_softmax(x: np.ndarray) -> np.ndarray:
 
 def exponentials(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """exp(scores − highest), each row's highest score, and its sum; infinite where nothing is seen."""
-    if not scores._data.shape[-1]:
+    if not scores._form.shape[-1]:
         nothing = scores.sum(-1, keepdim=True)
         return scores, nothing, nothing + math.inf
     highest = scores.amax(-1, keepdim=True)
@@ -65,7 +65,7 @@ def safe_softmax_parts(x: Tensor) -> Tensor:
 safe_softmax = fused(
     "safe_softmax",
     safe_softmax_parts,
-    spec=lambda x: Spec(x._data.shape, x.dtype),
+    spec=lambda x: Spec(x._form.shape, x.dtype),
     run=run_safe_softmax,
     vjp=lambda g, out: softmax_gradient(g, out),
     samples=lambda: iter([Sample(real(3, 4)), Sample(real(2, 3, 4)), Sample(np.full((2, 3), -np.inf))]),
@@ -110,7 +110,7 @@ def as_added(mask: Any, q: Tensor) -> Any:
 
 
 def attention_parts(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, causal: bool) -> tuple:
-    if kept_whole(q._data, k._data, v._data):
+    if kept_whole(q._form, k._form, v._form):
         return flash_attention(q, k, v, as_added(mask, q), scale=scale, causal=causal)
     weights, highest, total = exponentials(scores_of(q, k, mask, scale, causal))
     return weights / total @ v, highest, total
@@ -120,7 +120,7 @@ def attention_gradient_parts(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, out: Tensor, peaks: Tensor, totals: Tensor,
     *, scale: float, causal: bool,
 ) -> tuple:  # fmt: skip
-    if kept_whole(q._data, k._data, v._data):
+    if kept_whole(q._form, k._form, v._form):
         others = (as_added(mask, q), out, peaks, totals)
         return flash_attention_gradient(g, q, k, v, *others, scale=scale, causal=causal)
     weights = (scores_of(q, k, mask, scale, causal) - peaks).exp() / totals
@@ -132,9 +132,9 @@ def attention_gradient_parts(
 
 
 def attention_spec(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, causal: bool) -> list[Spec]:
-    lead = q._data.shape[:-1]
+    lead = q._form.shape[:-1]
     statistics = Spec((*lead, 1), statistics_dtype(q))
-    return [Spec((*lead, v._data.shape[-1]), q.dtype), statistics, statistics]
+    return [Spec((*lead, v._form.shape[-1]), q.dtype), statistics, statistics]
 
 
 def scores_fit(q: np.ndarray, k: np.ndarray, v: np.ndarray, *others: Any, **_: Any) -> bool:
@@ -193,7 +193,7 @@ attention_gradient = fused(
     "attention_gradient",
     attention_gradient_parts,
     spec=lambda g, q, k, v, mask, out, peaks, totals, **_: [
-        Spec(x._data.shape, statistics_dtype(x)) for x in (q, k, v)
+        Spec(x._form.shape, statistics_dtype(x)) for x in (q, k, v)
     ],
     run=run_attention_gradient,
     vjp=NO_GRAD,
@@ -298,11 +298,11 @@ def check_attention(query: Any, key: Any, value: Any, mask: Any, dropout_p: floa
         raise error(RuntimeError, NAME, "expected query, key, and value to have the same dtype", **facts)
     if query.dtype.category < dtypes.FLOAT:
         raise error(RuntimeError, NAME, "expected floating point query, key and value", **facts)
-    if min(query._data.ndim, key._data.ndim, value._data.ndim) < 2:
+    if min(query._form.ndim, key._form.ndim, value._form.ndim) < 2:
         raise error(RuntimeError, NAME, "query, key and value must be at least 2 dimensional", **facts)
-    if query._data.shape[-1] != key._data.shape[-1]:
+    if query._form.shape[-1] != key._form.shape[-1]:
         raise error(RuntimeError, NAME, "query and key must have the same width (last dimension)", **facts)
-    if key._data.shape[-2] != value._data.shape[-2]:
+    if key._form.shape[-2] != value._form.shape[-2]:
         raise error(RuntimeError, NAME, "there must be as many keys as values", **facts)
     if not 0 <= dropout_p <= 1:
         raise error(RuntimeError, NAME, f"dropout probability has to be between 0 and 1, but got {dropout_p}")
@@ -315,7 +315,7 @@ def check_attention(query: Any, key: Any, value: Any, mask: Any, dropout_p: floa
 
 def share_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Grouped queries: each head of keys and values serves several heads of queries."""
-    heads = [x._data.shape[-3] if x._data.ndim > 2 else 0 for x in (query, key, value)]
+    heads = [x._form.shape[-3] if x._form.ndim > 2 else 0 for x in (query, key, value)]
     if not all(heads) or heads[0] % heads[1] or heads[0] % heads[2]:
         rule = "the number of heads in key and value must divide the number of heads in query"
         raise error(RuntimeError, NAME, rule, query=query, key=key, value=value)
@@ -323,7 +323,7 @@ def share_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
 
 
 def repeated(x: Tensor, times: int) -> Tensor:
-    *lead, heads, rows, width = x._data.shape
+    *lead, heads, rows, width = x._form.shape
     wide_shape = (*lead, heads, times, rows, width)
     return x.unsqueeze(-3).expand(wide_shape).reshape(*lead, heads * times, rows, width)
 
@@ -349,17 +349,17 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = share_heads(query, key, value)
     tensors = (query, key, value)
-    lead = broadcast(NAME, *(x._data.shape[:-2] for x in tensors))
+    lead = broadcast(NAME, *(x._form.shape[:-2] for x in tensors))
     query, key, value = (
-        x if x._data.shape[:-2] == lead else x.expand((*lead, *x._data.shape[-2:])) for x in tensors
+        x if x._form.shape[:-2] == lead else x.expand((*lead, *x._form.shape[-2:])) for x in tensors
     )
     if attn_mask is not None:
-        scores = (*lead, query._data.shape[-2], key._data.shape[-2])
-        if broadcast(NAME, attn_mask._data.shape, scores) != scores:
+        scores = (*lead, query._form.shape[-2], key._form.shape[-2])
+        if broadcast(NAME, attn_mask._form.shape, scores) != scores:
             raise error(RuntimeError, NAME, f"attn_mask does not broadcast to {scores}", attn_mask=attn_mask)
-        if attn_mask._data.ndim < 2:
+        if attn_mask._form.ndim < 2:
             attn_mask = attn_mask.expand(scores[-2:])
-    factor = 1 / math.sqrt(query._data.shape[-1]) if scale is None else scale
+    factor = 1 / math.sqrt(query._form.shape[-1]) if scale is None else scale
     if dropout_p == 0 and (attn_mask is None or not attn_mask.requires_grad):
         return attention_op(query, key, value, attn_mask, scale=factor, causal=is_causal)[0]
     kind = query.dtype

@@ -103,7 +103,7 @@ class Casts:
 
     def cast(self, tensor: Tensor, target: dtypes.dtype) -> Tensor:
         """A tensor in another dtype; a weight is converted once per region."""
-        if tensor._data.dtype == target.numpy:
+        if tensor._form.dtype == target.numpy:
             return tensor
         is_weight = type(tensor._edge) is AccumulateGrad and tensor._base is None
         if self.cache is None or not is_weight or tensor.dtype is not dtypes.float32:
@@ -124,7 +124,7 @@ class Casts:
 
 
 def is_eligible(tensor: Tensor, device: str) -> bool:
-    kind = OF_NUMPY[tensor._data.dtype]
+    kind = OF_NUMPY[tensor._form.dtype]
     return kind.is_floating_point and kind is not dtypes.float64 and tensor.device.type == device
 
 

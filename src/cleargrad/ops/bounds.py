@@ -198,8 +198,8 @@ def both_wide(x: Any, y: Any) -> bool:
     """Whether two tensors are of one dtype that rounds little: several roundings are then as good as one."""
     if not isinstance(x, Tensor) or not isinstance(y, Tensor):
         return False
-    kind = x._data.dtype
-    return (kind is F32 or kind is F64) and y._data.dtype is kind
+    kind = x._form.dtype
+    return (kind is F32 or kind is F64) and y._form.dtype is kind
 
 
 @face(from_nearer, method=True, inplace=lerp_, out=True)

@@ -45,7 +45,7 @@ def folded(shape: tuple[int, ...]) -> tuple[int, int, int]:
 def channels_spec(
     x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, *, groups: Any, eps: float
 ) -> list:
-    shape = x._data.shape
+    shape = x._form.shape
     statistics = Spec(shape[1:2] if groups is None else (shape[0], groups), statistics_dtype(x))
     return [Spec(shape, x.dtype), statistics, statistics]
 
@@ -79,8 +79,8 @@ def run_channels_gradient(
 
 def channels_gradient_spec(g: Tensor, x: Tensor, *others: Any, **_: Any) -> list[Spec]:
     kind = statistics_dtype(x)
-    parameter = Spec(x._data.shape[1:2], kind)
-    return [Spec(x._data.shape, kind), parameter, parameter]
+    parameter = Spec(x._form.shape[1:2], kind)
+    return [Spec(x._form.shape, kind), parameter, parameter]
 
 
 class Fold:
@@ -90,7 +90,7 @@ class Fold:
     statistics: tuple[int, ...]
 
     def __init__(self, x: Tensor, groups: int | None):
-        samples, channels, positions = folded(x._data.shape)
+        samples, channels, positions = folded(x._form.shape)
         if groups is None:
             self.shape = (samples, channels, positions)
             self.axes, self.statistics = (0, 2), (1, channels, 1)
@@ -112,8 +112,8 @@ def channels_parts(
         mean, variance = statistics(values, fold.axes)
     kept = (mean.reshape(fold.statistics), variance.reshape(fold.statistics))
     out = normalized(values, fold.weight(weight), fold.weight(bias), *kept, eps)
-    shape = x._data.shape[1:2] if groups is None else (x._data.shape[0], groups)
-    return out.reshape(x._data.shape), mean.reshape(shape), variance.reshape(shape)
+    shape = x._form.shape[1:2] if groups is None else (x._form.shape[0], groups)
+    return out.reshape(x._form.shape), mean.reshape(shape), variance.reshape(shape)
 
 
 def channels_gradient_parts(
@@ -129,8 +129,8 @@ def channels_gradient_parts(
         dweight, dbias = grad * (values - mean) * scale, grad
     else:
         dx, dweight, dbias = gradients(grad, values, factors, mean, variance, fold.axes, eps)
-    sums = [part.sum_to_size(fold.weights).reshape(x._data.shape[1:2]) for part in (dweight, dbias)]
-    return dx.reshape(x._data.shape), *sums
+    sums = [part.sum_to_size(fold.weights).reshape(x._form.shape[1:2]) for part in (dweight, dbias)]
+    return dx.reshape(x._form.shape), *sums
 
 
 def channels_gradient_samples() -> Iterator[Sample]:
@@ -173,12 +173,12 @@ def channels_vjp(
 
 def check_channels(op: str, input: Tensor, **parameters: Tensor | None) -> int:
     """The number of channels, which is the length of every parameter."""
-    shape = input._data.shape
-    if len(shape) < 2 and input._data.size:
+    shape = input._form.shape
+    if len(shape) < 2 and input._form.size:
         raise error(IndexError, op, "the input needs a dimension of channels behind the first", input=input)
     channels = shape[1] if len(shape) > 1 else 0
     for name, parameter in parameters.items():
-        if parameter is not None and parameter._data.shape != (channels,):
+        if parameter is not None and parameter._form.shape != (channels,):
             rule = f"{name} should contain {channels} elements, one for each channel, not {parameter.numel()}"
             facts: dict[str, Any] = {"input": input, name: parameter}
             raise error(RuntimeError, op, rule, **facts)
@@ -228,7 +228,7 @@ def normalize_batch(
     check_tensor(op, input)
     check_channels(op, input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_dtypes(op, input, weight, bias)
-    if input._data.ndim < 2:
+    if input._form.ndim < 2:
         return input.clone(), input.new_empty(0), input.new_empty(0)  # PyTorch takes an empty vector
     if not training:
         for name, running in (("running_mean", running_mean), ("running_var", running_var)):
@@ -236,7 +236,7 @@ def normalize_batch(
                 raise error(RuntimeError, op, f"{name} must be defined in evaluation mode")
         return batch_norm_op(input, weight, bias, running_mean, running_var, groups=None, eps=eps)
     out, mean, variance = batch_norm_op(input, weight, bias, None, None, groups=None, eps=eps)
-    samples, _, positions = folded(input._data.shape)
+    samples, _, positions = folded(input._form.shape)
     total = samples * positions
     if total == 0:
         return out, mean, variance  # nothing was seen
@@ -272,7 +272,7 @@ def batch_norm(
     """Each channel normalised over all samples and positions, or with running statistics outside training."""
     check_tensor("batch_norm", input)
     if training:
-        check_several("batch_norm", input._data.shape)
+        check_several("batch_norm", input._form.shape)
     if eps < 0 or (training and eps == 0):
         rule = f"batch_norm eps must be positive during training, non-negative otherwise, but got {eps}"
         raise error(ValueError, "batch_norm", rule)
@@ -362,7 +362,7 @@ def normalize_instances(
         raise error(RuntimeError, "instance_norm", rule)
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     channels = check_channels("instance_norm", input, **names)
-    shape = input._data.shape
+    shape = input._form.shape
     parameters = (fold_batch(weight, shape[0]), fold_batch(bias, shape[0]))
     folds = (fold_batch(running_mean, shape[0]), fold_batch(running_var, shape[0]))
     flat = input.reshape(1, shape[0] * channels, *shape[2:])
@@ -388,7 +388,7 @@ def instance_norm(
 ) -> Tensor:
     """Each channel of each sample normalised over its positions."""
     check_tensor("instance_norm", input)
-    if use_input_stats and count(input._data.shape[2:]) == 1:
+    if use_input_stats and count(input._form.shape[2:]) == 1:
         rule = "Expected more than 1 spatial element when training"
         raise error(ValueError, "instance_norm", rule, input=input)
     return normalize_instances(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
@@ -458,7 +458,7 @@ def group_norm(
 ) -> Tensor:
     """Groups of neighbouring channels of each sample, normalised over their channels and positions."""
     check_tensor("group_norm", input)
-    shape = input._data.shape
+    shape = input._form.shape
     if len(shape) < 2:
         rule = f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
         raise error(RuntimeError, "group_norm", rule)

@@ -80,7 +80,7 @@ def isclose(
     """|input − other| ≤ atol + rtol · |other|, element by element."""
     check_tensor("isclose", input)
     check_tensor("isclose", other, "other")
-    if input._data.dtype != other._data.dtype:
+    if input._form.dtype != other._form.dtype:
         rule = "both tensors must have the same dtype"
         raise error(RuntimeError, "isclose", rule, input=input, other=other)
     if rtol < 0 or atol < 0:
@@ -118,7 +118,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and the same elements."""
     check_tensor("equal", input)
     check_tensor("equal", other, "other")
-    return input._data.shape == other._data.shape and bool((input == other).all())
+    return input._form.shape == other._form.shape and bool((input == other).all())
 
 
 def isin_samples() -> Iterator[Sample]:
@@ -131,7 +131,7 @@ def isin_samples() -> Iterator[Sample]:
 
 isin_op = opaque(
     "isin",
-    spec=lambda x, y, *, invert: Spec(x._data.shape if isinstance(x, Tensor) else (), dtypes.bool_),
+    spec=lambda x, y, *, invert: Spec(x._form.shape if isinstance(x, Tensor) else (), dtypes.bool_),
     run=lambda x, y, *, invert: np.isin(x, y, invert=invert),
     vjp=NO_GRAD,
     samples=isin_samples,
@@ -252,7 +252,7 @@ def where_spec(condition: Tensor, x: Any, y: Any) -> Spec:
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):
         rule = "expected condition to be a boolean tensor"
         raise error(RuntimeError, "where", rule, condition=condition)
-    shapes = [operand._data.shape for operand in (condition, x, y) if isinstance(operand, Tensor)]
+    shapes = [operand._form.shape for operand in (condition, x, y) if isinstance(operand, Tensor)]
     return Spec(broadcast("where", *shapes), promoted("where", ("input", "other"), (x, y)))
 
 

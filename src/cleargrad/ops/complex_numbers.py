@@ -40,7 +40,7 @@ def single(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def is_complex(x: Tensor) -> bool:
-    return x._data.dtype.kind == "c"
+    return x._form.dtype.kind == "c"
 
 
 # Parts -----------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def parts_spec(op: str) -> Callable:
         if x.dtype not in (dtypes.float32, dtypes.float64) or y.dtype is not x.dtype:
             rule = "both parts must be float32 or float64, and alike"
             raise error(RuntimeError, op, rule, real=x, imag=y)
-        return Spec(broadcast(op, x._data.shape, y._data.shape), x.dtype.to_complex())
+        return Spec(broadcast(op, x._form.shape, y._form.shape), x.dtype.to_complex())
 
     return spec
 
@@ -214,7 +214,7 @@ def view_as_real(input: Tensor) -> Tensor:
 def view_as_complex(input: Tensor) -> Tensor:
     """Pairs of reals in the last dimension as complex numbers, in the same memory."""
     check_tensor("view_as_complex", input)
-    data = input._data
+    data = input._form
     if data.dtype not in (dtypes.float32.numpy, dtypes.float64.numpy):
         raise error(
             RuntimeError, "view_as_complex", "only float32 and float64 have a complex view", input=input

@@ -40,7 +40,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     check_tensor("tensordot", b, "b")
     first, second = dimension_pairs(a, b, dims)
     for i, j in zip(first, second, strict=True):
-        sizes = a._data.shape[i], b._data.shape[j]
+        sizes = a._form.shape[i], b._form.shape[j]
         if sizes[0] != sizes[1] and 1 not in sizes:
             rule = f"contracted dimensions need to match, but {i} of a and {j} of b do not"
             raise error(RuntimeError, "tensordot", rule, a=a, b=b)
@@ -48,8 +48,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             b = b.sum(j, keepdim=True, dtype=b.dtype)
         elif sizes[1] == 1 != sizes[0]:
             a = a.sum(i, keepdim=True, dtype=a.dtype)
-    rows = tuple(k for k in range(a._data.ndim) if k not in first)
-    columns = tuple(k for k in range(b._data.ndim) if k not in second)
+    rows = tuple(k for k in range(a._form.ndim) if k not in first)
+    columns = tuple(k for k in range(b._form.ndim) if k not in second)
     x, y = a.permute(rows + first), b.permute(second + columns)
     return multiply_groups(x, y, 0, len(rows), len(first), len(columns))
 
@@ -60,17 +60,17 @@ def dimension_pairs(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], t
     if isinstance(dims, (list, tuple)):
         first, second = dims if len(dims) == 2 and isinstance(dims[0], (list, tuple)) else (dims, dims)
     else:
-        if dims < 0 or dims > min(a._data.ndim, b._data.ndim):
+        if dims < 0 or dims > min(a._form.ndim, b._form.ndim):
             rule = f"dims must lie between 0 and both numbers of dimensions, not {dims}"
             raise error(RuntimeError, "tensordot", rule, a=a, b=b)
-        first, second = range(a._data.ndim - dims, a._data.ndim), range(dims)
+        first, second = range(a._form.ndim - dims, a._form.ndim), range(dims)
     if len(first) != len(second):
         raise error(
             RuntimeError, "tensordot", "both dimension lists should have the same length", dims=str(dims)
         )
     return (
-        tuple(wrap_dim("tensordot", k, a._data.ndim) for k in first),
-        tuple(wrap_dim("tensordot", k, b._data.ndim) for k in second),
+        tuple(wrap_dim("tensordot", k, a._form.ndim) for k in first),
+        tuple(wrap_dim("tensordot", k, b._form.ndim) for k in second),
     )
 
 
@@ -89,9 +89,9 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     """The sums of products over the last dimensions of both."""
     check_tensor("inner", input)
     check_tensor("inner", other, "other")
-    if not input._data.ndim or not other._data.ndim:
+    if not input._form.ndim or not other._form.ndim:
         return input * other
-    if input._data.shape[-1] != other._data.shape[-1]:
+    if input._form.shape[-1] != other._form.shape[-1]:
         raise error(
             RuntimeError, "inner", "the last dimensions must have the same size", input=input, other=other
         )
@@ -110,8 +110,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     """Kronecker's product: every element of `input` times all of `other`, as blocks."""
     check_tensor("kron", input)
     check_tensor("kron", other, "other")
-    rank = max(input._data.ndim, other._data.ndim)
-    a, b = ((1,) * (rank - x._data.ndim) + x._data.shape for x in (input, other))
+    rank = max(input._form.ndim, other._form.ndim)
+    a, b = ((1,) * (rank - x._form.ndim) + x._form.shape for x in (input, other))
     outer = input.reshape([size for pair in zip(a, (1,) * rank, strict=True) for size in pair])
     inside = other.reshape([size for pair in zip((1,) * rank, b, strict=True) for size in pair])
     return (outer * inside).reshape([m * n for m, n in zip(a, b, strict=True)])
@@ -129,7 +129,7 @@ def trace_samples() -> Iterator[Sample]:
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     check_tensor("trace", input)
-    if input._data.ndim != 2:
+    if input._form.ndim != 2:
         raise error(RuntimeError, "trace", "expected a matrix", input=input)
     return input.diagonal().sum()
 
@@ -150,10 +150,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The dot products of vectors along a dimension; the first are conjugated."""
     check_tensor("linalg.vecdot", x, "x")
     check_tensor("linalg.vecdot", y, "y")
-    if x._data.dtype != y._data.dtype:
+    if x._form.dtype != y._form.dtype:
         raise error(RuntimeError, "linalg.vecdot", "expected vectors of the same dtype", x=x, y=y)
     result = conj(x) * y
-    return result.sum(wrap_dim("linalg.vecdot", dim, result._data.ndim), dtype=x.dtype)
+    return result.sum(wrap_dim("linalg.vecdot", dim, result._form.ndim), dtype=x.dtype)
 
 
 def cross_samples() -> Iterator[Sample]:
@@ -175,16 +175,16 @@ def torch_cross_samples() -> Iterator[Sample]:
 def cross_product(name: str, input: Tensor, other: Tensor, dim: int) -> Tensor:
     check_tensor(name, input)
     check_tensor(name, other, "other")
-    if input._data.ndim != other._data.ndim:
+    if input._form.ndim != other._form.ndim:
         raise error(
             RuntimeError, name, "inputs must have the same number of dimensions", input=input, other=other
         )
-    dim = wrap_dim(name, dim, input._data.ndim)
-    if input._data.shape[dim] != 3 or other._data.shape[dim] != 3:
+    dim = wrap_dim(name, dim, input._form.ndim)
+    if input._form.shape[dim] != 3 or other._form.shape[dim] != 3:
         raise error(
             RuntimeError, name, f"inputs dimension {dim} must have length 3", input=input, other=other
         )
-    broadcast(name, input._data.shape, other._data.shape)
+    broadcast(name, input._form.shape, other._form.shape)
     ahead, behind = (lambda x: x.roll(-1, dim)), (lambda x: x.roll(1, dim))
     return ahead(input) * behind(other) - behind(input) * ahead(other)
 
@@ -199,7 +199,7 @@ def cross_anywhere(input: Tensor, other: Tensor, dim: int | None = None) -> Tens
     """The cross product along `dim`, or along the first dimension of size 3."""
     if dim is None:
         check_tensor("cross", input)
-        threes = [k for k, size in enumerate(input._data.shape) if size == 3]
+        threes = [k for k, size in enumerate(input._form.shape) if size == 3]
         if not threes:
             raise error(RuntimeError, "cross", "no dimension of size 3 in input", input=input)
         warnings.warn(
@@ -234,16 +234,16 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     name = "linalg.multi_dot"
     if len(tensors) < 2:
         raise error(RuntimeError, name, "expected at least 2 tensors")
-    row, column = (x._data.ndim == 1 for x in (tensors[0], tensors[-1]))
+    row, column = (x._form.ndim == 1 for x in (tensors[0], tensors[-1]))
     chain = list(tensors)
     if row:
         chain[0] = chain[0].unsqueeze(0)
     if column:
         chain[-1] = chain[-1].unsqueeze(-1)
     for k, x in enumerate(chain):
-        if x._data.ndim != 2:
+        if x._form.ndim != 2:
             raise error(RuntimeError, name, f"tensor {k} must be a matrix", tensor=x)
-        if k and chain[k - 1]._data.shape[1] != x._data.shape[0]:
+        if k and chain[k - 1]._form.shape[1] != x._form.shape[0]:
             raise error(
                 RuntimeError,
                 name,
@@ -251,7 +251,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
                 left=chain[k - 1],
                 right=x,
             )
-    result = product_of(chain, best_splits([x._data.shape[0] for x in chain] + [chain[-1]._data.shape[1]]))
+    result = product_of(chain, best_splits([x._form.shape[0] for x in chain] + [chain[-1]._form.shape[1]]))
     if column:
         result = result.squeeze(-1)
     return result.squeeze(0) if row else result
@@ -306,7 +306,7 @@ def bilinear_samples() -> Iterator[Sample]:
 @composite(bilinear_samples, spaces=("nn.functional",))
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1ᵀ · weight[k] · input2 + bias[k] for every k."""
-    a, b, w = input1._data.shape, input2._data.shape, weight._data.shape
+    a, b, w = input1._form.shape, input2._form.shape, weight._form.shape
     if len(w) != 3 or a[:-1] != b[:-1] or a[-1] != w[1] or b[-1] != w[2]:
         rule = "expected inputs (*, in1) and (*, in2) and a weight (out, in1, in2)"
         raise error(RuntimeError, "bilinear", rule, input1=input1, input2=input2, weight=weight)

@@ -12,6 +12,7 @@ import numpy as np
 
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -81,7 +82,7 @@ def is_laid_out(x: np.ndarray, layout: memory_format) -> bool:
 
 copy_of = opaque(
     "clone",
-    spec=lambda x, *, layout: Spec(x._data.shape, x.dtype),
+    spec=lambda x, *, layout: Spec(x._form.shape, x.dtype),
     run=lambda x, *, layout: laid_out(x, layout),
     vjp=lambda g: g,
     samples=lambda: iter([Sample(real(3, 4)), Sample(real()), Sample(real(0, 2))]),
@@ -104,7 +105,7 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
 def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor itself when it is laid out so already, else a copy."""
     check_tensor("contiguous", input)
-    if is_laid_out(input._data, memory_format):
+    if is_laid_out(input._form, memory_format):
         return input
     return copy_of(input, layout=memory_format)
 
@@ -123,7 +124,7 @@ def run_cast(x: np.ndarray, *, dtype: dtypes.dtype) -> np.ndarray:
 
 cast = opaque(
     "to_copy",
-    spec=lambda x, *, dtype: Spec(x._data.shape, dtype),
+    spec=lambda x, *, dtype: Spec(x._form.shape, dtype),
     run=run_cast,
     vjp=cast_vjp,
     samples=lambda: iter([Sample(real(3, 4), dtype=dtypes.float64), Sample(real(2), dtype=dtypes.int64)]),
@@ -170,9 +171,9 @@ def to(
     devices.check(device)
     target = other.dtype if other is not None else dtype or input.dtype
     copy = flags[1] if len(flags) > 1 else copy
-    if copy or target.numpy != input._data.dtype:
+    if copy or target.numpy != input._form.dtype:
         input = cast(input, dtype=target)
-    if memory_format is preserve_format or is_laid_out(input._data, memory_format):
+    if memory_format is preserve_format or is_laid_out(input._form, memory_format):
         return input
     return copy_of(input, layout=memory_format)
 
@@ -242,7 +243,7 @@ Tensor.layout = property(lambda self: strided)
 # The history of a tensor whose every element was replaced by a constant; it never runs.
 overwrite = opaque(
     "overwrite",
-    spec=lambda x: Spec(x._data.shape, x.dtype),
+    spec=lambda x: Spec(x._form.shape, x.dtype),
     run=lambda x: np.zeros_like(x),
     vjp=lambda g, *, x_shape: g.new_zeros(x_shape),
     samples=lambda: iter([Sample(real(3, 4))]),
@@ -251,8 +252,8 @@ overwrite = opaque(
 
 copy = fused(
     "copy",
-    lambda x, y: y.expand(x._data.shape),
-    spec=lambda x, y: Spec(x._data.shape, x.dtype),
+    lambda x, y: y.expand(x._form.shape),
+    spec=lambda x, y: Spec(x._form.shape, x.dtype),
     run=lambda x, y: np.array(np.broadcast_to(y, x.shape), x.dtype),
     vjp=(lambda g, *, x_shape: g.new_zeros(x_shape), lambda g: g),
     samples=lambda: iter([Sample(real(3, 4), real(3, 4, seed=1))]),
@@ -266,14 +267,14 @@ copy = fused(
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Writes `src`, broadcast and converted, into this tensor."""
     check_tensor("copy_", src, "src")
-    if src._data.shape != self._data.shape:
-        if broadcast("copy_", self._data.shape, src._data.shape) != self._data.shape:
-            rule = f"output with shape {list(self._data.shape)} doesn't match {list(src._data.shape)}"
+    if src._form.shape != self._form.shape:
+        if broadcast("copy_", self._form.shape, src._form.shape) != self._form.shape:
+            rule = f"output with shape {list(self._form.shape)} doesn't match {list(src._form.shape)}"
             raise error(RuntimeError, "copy_", rule, target=self, source=src)
-        src = expand(src, self._data.shape)
-    if src._data.dtype != self._data.dtype:
+        src = expand(src, self._form.shape)
+    if src._form.dtype != self._form.dtype:
         src = cast(src, dtype=self.dtype)
-    if np.may_share_memory(src._data, self._data):
+    if mode.waiter is None and np.may_share_memory(src._data, self._data):
         src = clone(src)
     return assign(self, src, "copy_", replaces=True)
 
@@ -281,11 +282,11 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Writes one value, a number or a 0-d tensor, into every element."""
     if isinstance(value, NUMBERS):
-        value = wrap(as_type(value, self._data.dtype))
+        value = wrap(as_type(value, self._form.dtype))
     elif not isinstance(value, Tensor):
         raise error(TypeError, "fill_", f"argument 'value' must be Number, not {type(value).__name__}")
-    elif value._data.ndim:
-        rule = f"the value must be a 0-dimensional tensor, but it has {value._data.ndim} dimensions"
+    elif value._form.ndim:
+        rule = f"the value must be a 0-dimensional tensor, but it has {value._form.ndim} dimensions"
         raise error(RuntimeError, "fill_", rule, value=value)
     return copy_(self, value)
 

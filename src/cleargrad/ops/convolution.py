@@ -44,9 +44,9 @@ def named(transposed: bool, spatial: int) -> str:
 
 def check_operands(op: str, x: Tensor, w: Tensor, bias: Tensor | None, groups: int, transposed: bool) -> None:
     """Ranks, channels and dtypes; `x` may lack its batch dimension."""
-    spatial = w._data.ndim - 2
+    spatial = w._form.ndim - 2
     check_rank(op, x, w, spatial)
-    outputs, per_group, *kernel = w._data.shape
+    outputs, per_group, *kernel = w._form.shape
     inputs = outputs if transposed else per_group * groups
     results = per_group * groups if transposed else outputs
     if groups <= 0:
@@ -54,19 +54,19 @@ def check_operands(op: str, x: Tensor, w: Tensor, bias: Tensor | None, groups: i
     if outputs % groups or outputs == 0:
         rule = f"the weight's dimension 0 must be a positive multiple of groups={groups}, but it is {outputs}"
         raise error(RuntimeError, op, rule, weight=w, groups=groups)
-    if x._data.shape[-1 - spatial] != inputs:
+    if x._form.shape[-1 - spatial] != inputs:
         raise channel_error(op, x, w, groups, inputs, transposed)
     if 0 in kernel:
         raise error(RuntimeError, op, "kernel size should be greater than zero", weight=w)
-    if bias is not None and bias._data.shape != (results,):
+    if bias is not None and bias._form.shape != (results,):
         rule = f"expected bias to be 1-dimensional with {results} elements, one per output channel"
         raise error(RuntimeError, op, rule, weight=w, bias=bias)
     for name, other in (("weight", w), ("bias", bias)):
-        if other is not None and other._data.dtype != x._data.dtype:
+        if other is not None and other._form.dtype != x._form.dtype:
             rule = f"expected input and {name} to have the same dtype, but got {x.dtype} and {other.dtype}"
             fix = f"convert with input.to({other.dtype}), or the module with .to(input.dtype)"
             raise error(RuntimeError, op, rule, input=x, **{name: other}, fix=fix)
-    if x._data.dtype.kind == "b" and x._data.size:
+    if x._form.dtype.kind == "b" and x._form.size:
         raise error(RuntimeError, op, "not implemented for torch.bool", input=x)
 
 
@@ -75,7 +75,7 @@ PLANES[3] = "(batch, channels, depth, height, width)"
 
 
 def check_rank(op: str, x: Tensor, w: Tensor, spatial: int) -> None:
-    rank = x._data.ndim
+    rank = x._form.ndim
     if rank in (spatial + 1, spatial + 2):
         return
     rule = f"expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input, but got {rank}D"
@@ -87,7 +87,7 @@ def check_rank(op: str, x: Tensor, w: Tensor, spatial: int) -> None:
 
 def channel_error(op: str, x: Tensor, w: Tensor, groups: int, expected: int, transposed: bool) -> Exception:
     """The error most newcomers meet: it says which dimension was read as channels and how to mend it."""
-    shape, spatial = x._data.shape, w._data.ndim - 2
+    shape, spatial = x._form.shape, w._form.ndim - 2
     given, batched = shape[-1 - spatial], len(shape) == spatial + 2
     source = "weight.shape[0]" if transposed else "weight.shape[1]" + (" * groups" if groups > 1 else "")
     rule = (
@@ -132,18 +132,18 @@ def check_steps(op: str, stride: tuple, padding: tuple, dilation: tuple, output_
 def convolve_spec(
     x: Tensor, w: Tensor, bias: Tensor | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int
 ) -> Spec:
-    op = named(False, w._data.ndim - 2)
+    op = named(False, w._form.ndim - 2)
     check_operands(op, x, w, bias, groups, transposed=False)
     check_steps(op, stride, padding, dilation)
-    kernel = w._data.shape[2:]
-    extents = tuple(n + 2 * p for n, p in zip(x._data.shape[-len(kernel) :], padding))
+    kernel = w._form.shape[2:]
+    extents = tuple(n + 2 * p for n, p in zip(x._form.shape[-len(kernel) :], padding))
     if any(n < d * (k - 1) + 1 for n, k, d in zip(extents, kernel, dilation)):
         reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation))
         rule = f"the kernel, which spans {reach}, can't be greater than the padded input, {extents}"
         fix = "use a larger input, more padding, or fewer layers that shrink the input before this one"
         raise error(RuntimeError, op, rule, input=x, weight=w, padding=padding, dilation=dilation, fix=fix)
-    size = kernels.output_size(x._data.shape[-len(kernel) :], kernel, stride, padding, dilation)
-    return Spec((*x._data.shape[: -len(kernel) - 1], w._data.shape[0], *size), x.dtype)
+    size = kernels.output_size(x._form.shape[-len(kernel) :], kernel, stride, padding, dilation)
+    return Spec((*x._form.shape[: -len(kernel) - 1], w._form.shape[0], *size), x.dtype)
 
 
 def convolve_input_spec(
@@ -157,20 +157,20 @@ def convolve_input_spec(
     dilation: tuple,
     groups: int,
 ) -> Spec:
-    spatial = w._data.ndim - 2
+    spatial = w._form.ndim - 2
     op = named(True, spatial)
     check_operands(op, g, w, bias, groups, transposed=True)
     check_steps(op, stride, padding, dilation)
     if min(size) < 1:
         rule = f"the output size, calculated as {size}, is too small"
         raise error(RuntimeError, op, rule, input=g, weight=w, padding=padding, fix="use less padding")
-    return Spec((*g._data.shape[: -spatial - 1], w._data.shape[1] * groups, *size), g.dtype)
+    return Spec((*g._form.shape[: -spatial - 1], w._form.shape[1] * groups, *size), g.dtype)
 
 
 def convolve_weight_spec(
     g: Tensor, x: Tensor, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
 ) -> Spec:
-    return Spec((g._data.shape[1], x._data.shape[1] // groups, *kernel), x.dtype)
+    return Spec((g._form.shape[1], x._form.shape[1] // groups, *kernel), x.dtype)
 
 
 def run_convolve(x, w, bias, *, stride, padding, dilation, groups) -> np.ndarray:
@@ -187,13 +187,13 @@ def run_convolve_weight(g, x, *, kernel, stride, padding, dilation, groups) -> n
 
 def sum_channels(g: Tensor) -> Tensor:
     """The gradient of a bias: everything but the channels is summed."""
-    return g.sum((0, *range(2, g._data.ndim)))
+    return g.sum((0, *range(2, g._form.ndim)))
 
 
 def only(result: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The first positions, where output_padding left room for windows the operand never had."""
     for dim, extent in enumerate(shape):
-        if result._data.shape[dim] > extent:
+        if result._form.shape[dim] > extent:
             result = result.narrow(dim, 0, extent)
     return result
 
@@ -307,7 +307,7 @@ def convolution(
     groups: int,
 ) -> Tensor:
     """The convolution behind all the others, with every setting given."""
-    spatial = weight._data.ndim - 2
+    spatial = weight._form.ndim - 2
     op = named(transposed, spatial)
     stride = per_dimension(op, "stride", stride, spatial)
     padding = per_dimension(op, "padding", padding, spatial)
@@ -318,10 +318,10 @@ def convolution(
         check_operands(op, input, weight, bias, groups, transposed)
         check_steps(op, stride, padding, dilation, output_padding)
         attrs["size"] = transposed_size(
-            input._data.shape[-spatial:], weight._data.shape[2:], stride, padding, dilation, output_padding
+            input._form.shape[-spatial:], weight._form.shape[2:], stride, padding, dilation, output_padding
         )
     door, spec = (convolve_input, convolve_input_spec) if transposed else (convolve, convolve_spec)
-    if input._data.ndim != spatial + 1:
+    if input._form.ndim != spatial + 1:
         return door(input, weight, bias, **attrs)
     spec(input, weight, bias, **attrs)  # complains about the shape the user gave, not the one with a batch
     return door(input.unsqueeze(0), weight, bias, **attrs).squeeze(0)
@@ -336,7 +336,7 @@ def same_padding(
     op: str, input: Tensor, weight: Tensor, stride: tuple, dilation: Any
 ) -> tuple[Tensor, tuple]:
     """The padding that keeps the size; an odd rest is padded at the end, beforehand."""
-    kernel = weight._data.shape[2:]
+    kernel = weight._form.shape[2:]
     if any(step != 1 for step in stride):
         rule = "padding='same' is not supported for strided convolutions"
         raise error(RuntimeError, op, rule, stride=stride, fix="use stride=1, or give the padding as numbers")
@@ -351,7 +351,7 @@ def check_call(op: str, input: Any, weight: Any, bias: Any, spatial: int) -> Non
     check_tensor(op, weight, "weight")
     if bias is not None:
         check_tensor(op, bias, "bias")
-    if weight._data.ndim != spatial + 2:
+    if weight._form.ndim != spatial + 2:
         rule = f"expected a weight of {spatial + 2} dimensions, (out_channels, in_channels / groups, *kernel)"
         raise error(RuntimeError, op, rule, input=input, weight=weight)
 

@@ -60,7 +60,7 @@ def static_samples() -> Iterator[Sample]:
 def static_spec(x: Tensor, *, size: int, fill_value: int) -> Spec:
     if size < 0:
         raise error(RuntimeError, "nonzero_static", f"'size' must be a non-negative integer, got {size}")
-    return Spec((size, x._data.ndim), dtypes.int64)
+    return Spec((size, x._form.ndim), dtypes.int64)
 
 
 def run_static(x: np.ndarray, *, size: int, fill_value: int) -> np.ndarray:

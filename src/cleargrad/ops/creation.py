@@ -19,7 +19,7 @@ from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import sizes_of
-from cleargrad.core.tensor import Tensor, mark_inference, wrap
+from cleargrad.core.tensor import Tensor, mark_inference, note_lent, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.conversion import (
@@ -293,10 +293,12 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         raise error(ValueError, "from_numpy", rule, fix="use array.copy()")
     if ndarray.dtype is kind.numpy and type(ndarray) is np.ndarray:
         tensor = wrap(ndarray.view())
+        note_lent(ndarray, ndarray)
         if mode.recorder is not None:
             mode.recorder.adopt(tensor._data)
         return tensor
     # The doors tell dtypes apart by identity, and an array may carry an equal dtype that is another object.
+    note_lent(ndarray, ndarray)
     return wrap(ndarray.view(kind.numpy, np.ndarray))
 
 
@@ -381,7 +383,7 @@ def like(name: str, fill: Callable, words: str) -> Callable:
     ) -> Tensor:
         check_tensor(name, input)
         check_options(name, dtype, device)
-        source = input._data
+        source = input._form
         kind = source.dtype if dtype is None else dtype.numpy
         order = "K" if memory_format is preserve_format and not is_repeated(source) else "C"
         data = fill(source, dtype=kind, order=order, subok=False)
@@ -401,7 +403,7 @@ empty_like = like("empty_like", np.empty_like, "Any values with the shape and dt
 
 def fill_number(op: str, value: Any) -> Any:
     """A fill value: a number, or a 0-d tensor that needs no gradient."""
-    if isinstance(value, Tensor) and not value._data.ndim and edge_of(value) is None:
+    if isinstance(value, Tensor) and not value._form.ndim and edge_of(value) is None:
         return value.item()
     if not isinstance(value, NUMBERS):
         raise error(TypeError, op, f"argument 'fill_value' must be Number, not {type(value).__name__}")
@@ -446,7 +448,7 @@ def full_like(
     """A tensor of one value with the shape, dtype and layout of another."""
     value = fill_number("full_like", fill_value)
     result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-    result._data[...] = as_type(value, result._data.dtype)
+    result._data[...] = as_type(value, result._form.dtype)
     return finish(result._data, requires_grad)
 
 

@@ -34,8 +34,8 @@ def class_dim(rank: int) -> int:
 
 def check_classes(name: str, x: Tensor, target: Tensor, weight: Tensor | None) -> None:
     """Shapes and dtypes of a loss over class numbers; the numbers themselves are checked by the kernel."""
-    shape, places = x._data.shape, target._data.shape
-    if OF_NUMPY[x._data.dtype].category != FLOAT:
+    shape, places = x._form.shape, target._form.shape
+    if OF_NUMPY[x._form.dtype].category != FLOAT:
         raise error(NotImplementedError, name, f"not implemented for {x.dtype}", input=x)
     if not shape:
         raise error(ValueError, name, "expected 1 or more dimensions (got 0)", input=x)
@@ -46,10 +46,10 @@ def check_classes(name: str, x: Tensor, target: Tensor, weight: Tensor | None) -
     if weight is None:
         return
     classes = shape[class_dim(len(shape))]
-    if weight._data.shape != (classes,):
+    if weight._form.shape != (classes,):
         rule = f"weight tensor should be defined either for all {classes} classes or no classes"
         raise error(RuntimeError, name, rule, input=x, weight=weight)
-    if weight._data.dtype != x._data.dtype:
+    if weight._form.dtype != x._form.dtype:
         raise error(RuntimeError, name, f"expected weight of {x.dtype}", weight=weight)
 
 
@@ -72,13 +72,13 @@ def check_places(name: str, x: Tensor, target: Tensor, shape: tuple, places: tup
 
 def loss_spec(x: Tensor, target: Tensor, weight: Tensor | None, *, reduction: str, ignore_index: int) -> Spec:
     check_classes("nll_loss", x, target, weight)
-    return Spec(target._data.shape if reduction == "none" else (), x.dtype)
+    return Spec(target._form.shape if reduction == "none" else (), x.dtype)
 
 
 def adjoint_spec(
     grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, *, reduction: str, ignore_index: int
 ) -> Spec:
-    return Spec(x._data.shape, x.dtype)
+    return Spec(x._form.shape, x.dtype)
 
 
 # Kernels ---------------------------------------------------------------------------------------------------
@@ -299,11 +299,11 @@ def sample_shares(target: Tensor, weight: Any, x: Tensor, *, reduction: str, ign
 
 
 def nll_parts(x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int) -> Tensor:
-    dim = class_dim(x._data.ndim)
+    dim = class_dim(x._form.ndim)
     ignored, classes = class_numbers(as_places(target, x), ignore_index)
     share = sample_shares(target, weight, x, reduction="none", ignore_index=ignore_index)
     own = x.gather(dim, classes.unsqueeze(dim)).squeeze(dim)
-    values = (-own).masked_fill(ignored, 0).reshape(target._data.shape) * share
+    values = (-own).masked_fill(ignored, 0).reshape(target._form.shape) * share
     if reduction == "none":
         return values
     return values.sum() / share.sum() if reduction == "mean" else values.sum()
@@ -311,18 +311,18 @@ def nll_parts(x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_
 
 def as_places(values: Tensor, x: Tensor) -> Tensor:
     """One value per sample; the one sample of a 1-d input may come as a vector."""
-    return values.reshape(()) if x._data.ndim == 1 else values
+    return values.reshape(()) if x._form.ndim == 1 else values
 
 
 def nll_backward_parts(
     grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
 ) -> Tensor:
     """−share · grad at each sample's own class, zero elsewhere."""
-    rank = x._data.ndim
+    rank = x._form.ndim
     dim = class_dim(rank)
     share = sample_shares(target, weight, x, reduction=reduction, ignore_index=ignore_index)
     _, classes = class_numbers(as_places(target, x), ignore_index)
-    numbers = arange(x._data.shape[dim]).reshape(-1, *[1] * (rank - dim - 1))
+    numbers = arange(x._form.shape[dim]).reshape(-1, *[1] * (rank - dim - 1))
     others = numbers != classes.unsqueeze(dim)
     return as_places(share * -grad, x).unsqueeze(dim).masked_fill(others, 0)
 
@@ -347,8 +347,8 @@ def entropy_adjoint_of_grad(
 ) -> Tensor:
     """Σ over samples of share · (Σ over classes of softmax·g, less g at the target)."""
     rules: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index}
-    dim = class_dim(x._data.ndim)
-    spread = (g * x.softmax(dim)).sum(dim).reshape(target._data.shape)
+    dim = class_dim(x._form.ndim)
+    spread = (g * x.softmax(dim)).sum(dim).reshape(target._form.shape)
     spread = spread * sample_shares(target, weight, x, **rules)
     return nll_op(g, target, weight, **rules) + (spread if reduction == "none" else spread.sum())
 
@@ -356,9 +356,9 @@ def entropy_adjoint_of_grad(
 def entropy_adjoint_of_logits(
     g: Tensor, grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
 ) -> Tensor:
-    dim = class_dim(x._data.ndim)
+    dim = class_dim(x._form.ndim)
     share = sample_shares(target, weight, x, reduction=reduction, ignore_index=ignore_index)
-    scale = (grad * share).reshape(target._data.shape if x._data.ndim > 1 else ()).unsqueeze(dim)
+    scale = (grad * share).reshape(target._form.shape if x._form.ndim > 1 else ()).unsqueeze(dim)
     return softmax_backward(g * scale, x.softmax(dim), dim=dim)
 
 
@@ -377,13 +377,13 @@ def entropy_loss(name: str, samples: Callable, node: str) -> Callable:
 
 def entropy_parts(x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int) -> Tensor:
     rules = {"reduction": reduction, "ignore_index": ignore_index}
-    return nll_op(log_softmax(x, class_dim(x._data.ndim)), target, weight, **rules)
+    return nll_op(log_softmax(x, class_dim(x._form.ndim)), target, weight, **rules)
 
 
 def entropy_backward_parts(
     grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
 ) -> Tensor:
-    dim = class_dim(x._data.ndim)
+    dim = class_dim(x._form.ndim)
     picked = nll_backward(grad, x, target, weight, reduction=reduction, ignore_index=ignore_index)
     return picked - x.softmax(dim) * picked.sum(dim, True)
 
@@ -434,7 +434,7 @@ def nll_loss(
     """−input at the target class, for log-probabilities; a mean is weighted, without ignored targets."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     check_pair("nll_loss", input, target)
-    door = nll_2d_op if input._data.ndim > 2 else nll_op
+    door = nll_2d_op if input._form.ndim > 2 else nll_op
     return door(input, target, weight, reduction=reduction, ignore_index=ignore_index)
 
 
@@ -455,12 +455,12 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         rule = f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}"
         raise error(RuntimeError, "cross_entropy", rule)
-    if input._data.shape == target._data.shape:
+    if input._form.shape == target._form.shape:
         check_probabilities(target, ignore_index)
         return soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     if label_smoothing:
         return smoothed_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)
-    door = cross_entropy_2d_op if input._data.ndim > 2 else cross_entropy_op
+    door = cross_entropy_2d_op if input._form.ndim > 2 else cross_entropy_op
     return door(input, target, weight, reduction=reduction, ignore_index=ignore_index)
 
 
@@ -475,8 +475,8 @@ def check_probabilities(target: Tensor, ignore_index: int) -> None:
 def soft_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
 ) -> Tensor:
-    dim = class_dim(input._data.ndim)
-    classes = input._data.shape[dim]
+    dim = class_dim(input._form.ndim)
+    classes = input._form.shape[dim]
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     values = log_softmax(input, dim) * target
@@ -484,26 +484,26 @@ def soft_cross_entropy(
         values = values * along_classes(weight, input)
     if reduction == "none":
         return -values.sum(dim)
-    samples = input._data.size // max(classes, 1)
+    samples = input._form.size // max(classes, 1)
     return -values.sum() / samples if reduction == "mean" else -values.sum()
 
 
 def along_classes(weight: Tensor, input: Tensor) -> Tensor:
-    return weight.reshape(-1, *[1] * max(input._data.ndim - 2, 0))
+    return weight.reshape(-1, *[1] * max(input._form.ndim - 2, 0))
 
 
 def smoothed_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
 ) -> Tensor:
     """The loss of the target class mixed with the mean loss of all classes."""
-    dim = class_dim(input._data.ndim)
+    dim = class_dim(input._form.ndim)
     logs = log_softmax(input, dim)
     own = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
     everywhere = -(logs if weight is None else logs * along_classes(weight, input)).sum(dim)
-    everywhere = everywhere.reshape(target._data.shape).masked_fill(target == ignore_index, 0)
+    everywhere = everywhere.reshape(target._form.shape).masked_fill(target == ignore_index, 0)
     if reduction == "mean":
         shares = sample_shares(target, weight, input, reduction="none", ignore_index=ignore_index)
         everywhere = everywhere.sum() / shares.sum()
     else:
         everywhere = reduce_values(everywhere, reduction)
-    return (1 - smoothing) * own + smoothing / input._data.shape[dim] * everywhere
+    return (1 - smoothing) * own + smoothing / input._form.shape[dim] * everywhere

@@ -125,7 +125,7 @@ def _elementwise_rules(
         return common, common.to_real() if result == "real" else common
 
     def spec(*operands: Any) -> Spec:
-        shapes = [x._data.shape for x in operands if isinstance(x, Tensor)]
+        shapes = [x._form.shape for x in operands if isinstance(x, Tensor)]
         return Spec(broadcast(name, *shapes), types(operands)[1])
 
     def run(*operands: Any) -> ndarray:
@@ -155,7 +155,7 @@ def promoted(op: str, names: tuple[str, ...], operands: tuple) -> dtypes.dtype:
     """The common dtype of tensors, arrays and numbers by PyTorch's three ranks."""
     ranks: list[dtypes.dtype | None] = [None, None, None]
     for position, operand in enumerate(operands):
-        data = operand._data if isinstance(operand, Tensor) else operand
+        data = operand._form if isinstance(operand, Tensor) else operand
         if isinstance(data, ndarray):
             kind, rank = OF_NUMPY[data.dtype], 0 if data.ndim else 1
         elif isinstance(data, NUMBERS):
@@ -207,11 +207,11 @@ def reduction(
         return dtypes.int64 if result == "sum" and kind.category < dtypes.FLOAT else kind
 
     def spec(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Spec:
-        shape = x._data.shape
+        shape = x._form.shape
         if start is None and any(shape[axis] == 0 for axis in dim):
             rule = "expected reduction dim to have a non-zero size: the operation has no identity"
             raise error(IndexError if len(dim) == 1 else RuntimeError, name, rule, input=x)
-        return Spec(reduced(shape, dim, keepdim), final(OF_NUMPY[x._data.dtype]))
+        return Spec(reduced(shape, dim, keepdim), final(OF_NUMPY[x._form.dtype]))
 
     def run(x: ndarray, *, dim: tuple[int, ...], keepdim: bool) -> ndarray:
         kind = x.dtype
@@ -250,7 +250,7 @@ def view(
     tensors, attrs, _ = parameters(run)
 
     def spec(x: Tensor, **values: Any) -> Any:
-        result = run(x._data, **values)
+        result = run(x._form, **values)
         if isinstance(result, (tuple, list)):
             return [Spec(part.shape, OF_NUMPY[part.dtype]) for part in result]
         return Spec(result.shape, OF_NUMPY[result.dtype])
@@ -327,7 +327,7 @@ def in_float32(parts: Callable) -> Callable:
 
 
 def wide(x: Any) -> Any:
-    return x.float() if x._data.dtype in NARROW else x
+    return x.float() if x._form.dtype in NARROW else x
 
 
 def composite(

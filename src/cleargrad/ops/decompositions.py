@@ -34,7 +34,7 @@ def converging(name: str, kernel: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def sizes(A: Tensor) -> tuple[tuple[int, ...], int, int, int]:
-    *batch, m, n = A._data.shape
+    *batch, m, n = A._form.shape
     return tuple(batch), m, n, min(m, n)
 
 
@@ -67,7 +67,7 @@ def run_qr(A: np.ndarray, *, mode: Any) -> tuple:
 
 def qr_vjp(g: list, A: Tensor, out0: Tensor, out1: Tensor, *, mode: str) -> Tensor:
     """[gQ + Q·sym(R gRᴴ − gQᴴ Q)] R⁻ᴴ for a tall matrix; a wide one is [X Y] = Q [U V] with X square."""
-    m, n = A._data.shape[-2:]
+    m, n = A._form.shape[-2:]
     if mode == "r":
         rule = "the derivative of linalg.qr depends on Q, which is not computed when mode='r'"
         raise error(RuntimeError, "linalg.qr", rule, fix="use mode='reduced'")
@@ -85,7 +85,7 @@ def qr_vjp(g: list, A: Tensor, out0: Tensor, out1: Tensor, *, mode: str) -> Tens
 def tall_qr_vjp(gQ: Tensor, gR: Tensor, Q: Tensor, R: Tensor) -> Tensor:
     lower = (R @ adjoint(gR) - adjoint(gQ) @ Q).tril()
     mirrored = lower + adjoint(lower.tril(-1))
-    if Q._data.dtype.kind == "c":
+    if Q._form.dtype.kind == "c":
         turn = mirrored.diagonal(0, -2, -1)
         mirrored = mirrored - (turn - turn.real).diag_embed()
     return solve_triangular(adjoint(R), gQ + Q @ mirrored, upper=False, left=False)
@@ -146,7 +146,7 @@ def run_svd(A: np.ndarray, *, full_matrices: bool) -> tuple:
 
 def svd_vjp(g: list, out0: Tensor, out1: Tensor, out2: Tensor) -> Tensor:
     """U [skew(Uᴴ gU)/E · S + S · skew(Vᴴ gV)/E + gS] Vᴴ, with Eᵢⱼ = Sⱼ² − Sᵢ², and what leaves their span."""
-    k = out1._data.shape[-1]
+    k = out1._form.shape[-1]
     U, S, Vh = out0[..., :k], out1, out2[..., :k, :]
     gU, gS, gV = g[0][..., :k], g[1], adjoint(g[2][..., :k, :])
     V = adjoint(Vh)
@@ -155,14 +155,14 @@ def svd_vjp(g: list, out0: Tensor, out1: Tensor, out2: Tensor) -> Tensor:
     turnU, turnV = adjoint(U) @ gU, Vh @ gV
     skewU, skewV = turnU - adjoint(turnU), turnV - adjoint(turnV)
     inner = scale_columns(over(skewU, E), S) + S.unsqueeze(-1) * over(skewV, E) + gS.diag_embed()
-    if U._data.dtype.kind == "c":  # a pair of vectors may turn together; how one turns is not free
+    if U._form.dtype.kind == "c":  # a pair of vectors may turn together; how one turns is not free
         inner = inner + (skewU.diagonal(0, -2, -1) / (2 * S)).diag_embed()
     beyondU, beyondV = gU - U @ turnU, gV - V @ turnV
     scale = over(S * 0 + 1, S).unsqueeze(-2) if k else S.unsqueeze(-2)
     result = U @ inner @ Vh
-    if U._data.shape[-2] > k:
+    if U._form.shape[-2] > k:
         result = result + (beyondU * scale) @ Vh
-    if V._data.shape[-2] > k:
+    if V._form.shape[-2] > k:
         result = result + U @ adjoint(beyondV * scale)
     return result
 
@@ -218,12 +218,12 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 def eigh_spec(A: Tensor, *, UPLO: str) -> list[Spec]:
     check_matrix("linalg.eigh", A, square=True)
-    return [Spec(A._data.shape[:-1], A.dtype.to_real()), Spec(A._data.shape, A.dtype)]
+    return [Spec(A._form.shape[:-1], A.dtype.to_real()), Spec(A._form.shape, A.dtype)]
 
 
 def differences_of(values: Tensor) -> Tensor:
     """Eᵢⱼ = λⱼ − λᵢ, with ones on the diagonal so that it can divide."""
-    n = values._data.shape[-1]
+    n = values._form.shape[-1]
     return values.unsqueeze(-2) - values.unsqueeze(-1) + identity(n, n, values)
 
 
@@ -267,7 +267,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
 def eig_spec(A: Tensor) -> list[Spec]:
     check_matrix("linalg.eig", A, square=True)
     kind = A.dtype.to_complex()
-    return [Spec(A._data.shape[:-1], kind), Spec(A._data.shape, kind)]
+    return [Spec(A._form.shape[:-1], kind), Spec(A._form.shape, kind)]
 
 
 def run_eig(A: np.ndarray) -> tuple:
@@ -403,9 +403,9 @@ def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str |
     """X with the columns of input·X − b shortest; their squared lengths, the rank, singular values."""
     check_matrix("linalg.lstsq", input)
     batch, m, n, _ = sizes(input)
-    vector = b._data.ndim == 1 or b._data.shape == (*batch, m)
+    vector = b._form.ndim == 1 or b._form.shape == (*batch, m)
     b = b.unsqueeze(-1) if vector else b
-    if b._data.shape[-2] != m or b._data.dtype != input._data.dtype:
+    if b._form.shape[-2] != m or b._form.dtype != input._form.dtype:
         rule = "input and b must have the same dtype and number of rows"
         raise error(RuntimeError, "linalg.lstsq", rule, input=input, b=b)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
@@ -416,7 +416,7 @@ def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str |
     # LAPACK's four drivers differ in what they tell beside the solution.
     nothing = input.new_empty((0,))
     values = svdvals(input.detach())
-    cut = (max(m, n) * float(np.finfo(values._data.dtype).eps) if rcond is None else rcond) * values[..., :1]
+    cut = (max(m, n) * float(np.finfo(values._form.dtype).eps) if rcond is None else rcond) * values[..., :1]
     rank = (values > cut).sum(-1)
     residuals = nothing
     if m > n and (driver == "gels" or (driver in ("gelsd", "gelss") and bool((rank == n).all()))):

@@ -47,7 +47,7 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """The dimensions in another order."""
     check_tensor("permute", input)
     order = sizes_of(order if dims is None else (dims,))
-    rank = input._data.ndim
+    rank = input._form.ndim
     if len(order) != rank:
         rule = f"the number of dimensions in dims ({len(order)}) must match the input's ({rank})"
         raise error(RuntimeError, "permute", rule, input=input, dims=order)
@@ -61,7 +61,7 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Swaps two dimensions."""
     check_tensor("transpose", input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     if rank == 0:
         wrap_dim("transpose", dim0, 0), wrap_dim("transpose", dim1, 0)
         return alias(input)
@@ -82,7 +82,7 @@ turn = view(
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; tensors of fewer dimensions stay as they are."""
     check_tensor("t", input)
-    if input._data.ndim > 2:
+    if input._form.ndim > 2:
         raise error(RuntimeError, "t", "t() expects a tensor with at most 2 dimensions", input=input)
     return turn(input)
 
@@ -93,10 +93,10 @@ def t(input: Tensor) -> Tensor:
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate of the tensor with its last two dimensions swapped."""
     check_tensor("adjoint", input)
-    if input._data.ndim == 1:
+    if input._form.ndim == 1:
         raise error(RuntimeError, "adjoint", "only supported on matrices or batches of matrices", input=input)
-    turned = transpose(input, -2, -1) if input._data.ndim else alias(input)
-    return turned.conj() if input._data.dtype.kind == "c" else turned
+    turned = transpose(input, -2, -1) if input._form.ndim else alias(input)
+    return turned.conj() if input._form.dtype.kind == "c" else turned
 
 
 def movedim_samples() -> Iterator[Sample]:
@@ -112,7 +112,7 @@ def movedim_samples() -> Iterator[Sample]:
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Moves dimensions to other places; the rest keep their order."""
     check_tensor("movedim", input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     goes, there = wrap_dims("movedim", source, rank), wrap_dims("movedim", destination, rank)
     if len(goes) != len(there):
         rule = f"source ({len(goes)} dims) should contain as many dims as destination ({len(there)} dims)"

@@ -26,7 +26,7 @@ from cleargrad.ops.views import check_tensor
 def length(x: Tensor, p: float, dim: int = -1, keepdim: bool = False) -> Tensor:
     """The p-norm along one dimension."""
     return vector_norm_op(
-        x, ord=p, dim=(dim % max(x._data.ndim, 1),) if x._data.ndim else (), keepdim=keepdim
+        x, ord=p, dim=(dim % max(x._form.ndim, 1),) if x._form.ndim else (), keepdim=keepdim
     )
 
 
@@ -34,7 +34,7 @@ def length(x: Tensor, p: float, dim: int = -1, keepdim: bool = False) -> Tensor:
 
 
 def euclidean_spec(x1: Tensor, x2: Tensor) -> Spec:
-    a, b = x1._data.shape, x2._data.shape
+    a, b = x1._form.shape, x2._form.shape
     return Spec((*broadcast("cdist", a[:-2], b[:-2]), a[-2], b[-2]), x1.dtype)
 
 
@@ -93,11 +93,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = MODES[0]) 
     """The p-norm of x − y for every row x of `x1` and y of `x2`."""
     check_tensor("cdist", x1, "x1")
     check_tensor("cdist", x2, "x2")
-    a, b = x1._data.shape, x2._data.shape
+    a, b = x1._form.shape, x2._form.shape
     if min(len(a), len(b)) < 2 or a[-1] != b[-1]:
         rule = "expected two stacks of rows of the same length, with at least 2 dimensions"
         raise error(RuntimeError, "cdist", rule, x1=x1, x2=x2)
-    if x1._data.dtype != x2._data.dtype or OF_NUMPY[x1._data.dtype].category != FLOAT:
+    if x1._form.dtype != x2._form.dtype or OF_NUMPY[x1._form.dtype].category != FLOAT:
         raise error(RuntimeError, "cdist", "expected two tensors of one floating-point dtype", x1=x1, x2=x2)
     if p < 0:
         raise error(RuntimeError, "cdist", f"cdist only supports non-negative p values, not {p}")
@@ -121,11 +121,11 @@ def pdist_samples() -> Iterator[Sample]:
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows, in the order (0, 1), (0, 2), …"""
     check_tensor("pdist", input)
-    if input._data.ndim != 2:
+    if input._form.ndim != 2:
         raise error(RuntimeError, "pdist", "pdist only supports 2D tensors", input=input)
     if p < 0:
         raise error(RuntimeError, "pdist", f"pdist only supports non-negative p values, not {p}")
-    first, second = (wrap(index) for index in np.triu_indices(input._data.shape[0], 1))
+    first, second = (wrap(index) for index in np.triu_indices(input._form.shape[0], 1))
     return length(input[first] - input[second], p)
 
 
@@ -145,7 +145,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     check_tensor("dist", input)
     check_tensor("dist", other, "other")
     difference = input - other
-    return vector_norm_op(difference, ord=p, dim=tuple(range(difference._data.ndim)), keepdim=False)
+    return vector_norm_op(difference, ord=p, dim=tuple(range(difference._form.ndim)), keepdim=False)
 
 
 def pairwise_samples() -> Iterator[Sample]:
@@ -180,9 +180,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     check_tensor("cosine_similarity", x1, "x1")
     check_tensor("cosine_similarity", x2, "x2")
     product = x1 * x2
-    if OF_NUMPY[product._data.dtype].category < FLOAT:
+    if OF_NUMPY[product._form.dtype].category < FLOAT:
         raise error(RuntimeError, "cosine_similarity", "expected a floating point dtype", x1=x1, x2=x2)
-    shape = product._data.shape
+    shape = product._form.shape
     x1, x2 = (x.to(product.dtype).expand(shape) for x in (x1, x2))
     dim = wrap_dim("cosine_similarity", dim, len(shape))
     lengths = [
@@ -210,12 +210,12 @@ def cov(
 ) -> Tensor:
     """The covariances of the rows' variables; columns are observations, repeated or weighted when asked."""
     check_tensor("cov", input)
-    if input._data.ndim > 2:
+    if input._form.ndim > 2:
         raise error(RuntimeError, "cov", "expected input to have two or fewer dimensions", input=input)
-    x = input.reshape(1, -1) if input._data.ndim < 2 else input
-    if OF_NUMPY[x._data.dtype].category <= INTEGER:
+    x = input.reshape(1, -1) if input._form.ndim < 2 else input
+    if OF_NUMPY[x._form.dtype].category <= INTEGER:
         x = x.to(get_default_dtype())
-    observations = x._data.shape[1]
+    observations = x._form.shape[1]
     check_weights(fweights, aweights, observations)
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     if weights is None:
@@ -238,9 +238,9 @@ def check_weights(fweights: Tensor | None, aweights: Tensor | None, observations
         if weights is None:
             continue
         facts: dict[str, Any] = {name: weights}
-        if weights._data.shape != (observations,):
+        if weights._form.shape != (observations,):
             raise error(RuntimeError, "cov", f"expected {name} for {observations} observations", **facts)
-        if (OF_NUMPY[weights._data.dtype].category <= INTEGER) != (name == "fweights"):
+        if (OF_NUMPY[weights._form.dtype].category <= INTEGER) != (name == "fweights"):
             rule = "expected fweights of an integer dtype and aweights of a floating point dtype"
             raise error(RuntimeError, "cov", rule, **facts)
 
@@ -255,14 +255,14 @@ def corrcoef_samples() -> Iterator[Sample]:
 def corrcoef(input: Tensor) -> Tensor:
     """The correlation coefficients of the rows' variables."""
     check_tensor("corrcoef", input)
-    if input._data.ndim > 2:
+    if input._form.ndim > 2:
         raise error(RuntimeError, "corrcoef", "expected input to have two or fewer dimensions", input=input)
     covariances = cov(input)
-    if not covariances._data.ndim:
+    if not covariances._form.ndim:
         return covariances / covariances
     deviations = (
         covariances.diagonal().real.sqrt()
-        if covariances._data.dtype.kind == "c"
+        if covariances._form.dtype.kind == "c"
         else covariances.diagonal().sqrt()
     )
     return covariances / deviations.unsqueeze(1) / deviations.unsqueeze(0)

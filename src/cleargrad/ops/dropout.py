@@ -39,12 +39,12 @@ def coins(
 
 def kept(input: Tensor, p: float) -> Tensor:
     """One draw for each element."""
-    return coins(p, input._data.shape, input.dtype, memory_order(input._data))
+    return coins(p, input._form.shape, input.dtype, memory_order(input._form))
 
 
 def kept_channels(input: Tensor, p: float) -> Tensor:
     """One draw for each channel of each sample."""
-    shape = input._data.shape
+    shape = input._form.shape
     if len(shape) < 2:
         rule = "Feature dropout requires at least 2 dimensions in the input"
         raise error(RuntimeError, "feature_dropout", rule, input=input)
@@ -80,7 +80,7 @@ def plain_form(name: str, compute: Callable, draw: Callable, shape: tuple[int, .
         check_tensor(name, input)
         if not 0 <= p <= 1:
             raise error(RuntimeError, name, f"dropout probability has to be between 0 and 1, but got {p}")
-        if p == 0 or not train or not input._data.size:
+        if p == 0 or not train or not input._form.size:
             return input
         return input * zeros((), dtype=input.dtype) if p == 1 else compute(input, p, draw)
 
@@ -158,7 +158,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Drops whole channels of (N, C, L) or (C, L)."""
     check_probability("dropout1d", p)
     check_tensor("dropout1d", input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     if rank not in (2, 3):
         rule = f"expected 2D (C, L) or 3D (N, C, L) input, but received a {rank}D input"
         raise error(RuntimeError, "dropout1d", rule, input=input, fix="use dropout for other ranks")
@@ -170,7 +170,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Drops whole channels of (N, C, H, W); as in PyTorch, three dimensions count as (N, C, L)."""
     check_probability("dropout2d", p)
     check_tensor("dropout2d", input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     warn_of_rank("dropout2d", rank, (3, 4))
     if rank == 3:
         warnings.warn(
@@ -186,7 +186,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Drops whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     check_probability("dropout3d", p)
     check_tensor("dropout3d", input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     warn_of_rank("dropout3d", rank, (4, 5))
     return drop_channels(input, p, training, inplace, batched=rank == 5)
 
@@ -215,7 +215,7 @@ def scale_for(p: float, kind: type = float) -> Any:
 
 
 def native_dropout_parts(x: Tensor, *, p: float, train: bool, stream: Any) -> tuple[Tensor, Tensor]:
-    shape = x._data.shape
+    shape = x._form.shape
     if not train:
         return x, x.new_ones((), dtype=dtypes.bool_).expand(shape)
     mask = coin_op(None, parameters=(1 - p,), shape=shape, dtype=dtypes.bool_, order=None, stream=stream)
@@ -225,7 +225,7 @@ def native_dropout_parts(x: Tensor, *, p: float, train: bool, stream: Any) -> tu
 masked = fused(
     "native_dropout",
     native_dropout_parts,
-    spec=lambda x, *, p, train, stream: [Spec(x._data.shape, x.dtype), Spec(x._data.shape, dtypes.bool_)],
+    spec=lambda x, *, p, train, stream: [Spec(x._form.shape, x.dtype), Spec(x._form.shape, dtypes.bool_)],
     run=run_native_dropout,
     vjp=lambda g, out1, *, p, train: g[0] * out1 * (scale_for(p) if train else 1.0),
     samples=lambda: iter(

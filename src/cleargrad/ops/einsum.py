@@ -57,7 +57,7 @@ def einsum(*args: Any) -> Tensor:
     equation, operands = read_arguments(args)
     for x in operands:
         check_tensor("einsum", x, "operands")
-    inputs, output = read_equation(equation, tuple(x._data.ndim for x in operands))
+    inputs, output = read_equation(equation, tuple(x._form.ndim for x in operands))
     check_sizes(inputs, operands)
     terms = [take_diagonals(x, labels) for x, labels in zip(operands, inputs, strict=True)]
     x, labels = terms[0]
@@ -136,7 +136,7 @@ def check_sizes(inputs: tuple[Labels, ...], operands: Sequence[Tensor]) -> None:
     """A label has one size everywhere, or 1."""
     sizes: dict = {}
     for labels, x in zip(inputs, operands, strict=True):
-        for label, size in zip(labels, x._data.shape, strict=True):
+        for label, size in zip(labels, x._form.shape, strict=True):
             seen = sizes.setdefault(label, size)
             if size not in (1, seen) and seen != 1:
                 rule = f"subscript {label} has size {size}, which does not broadcast with {seen}"
@@ -150,7 +150,7 @@ def take_diagonals(x: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
-            sizes = x._data.shape
+            sizes = x._form.shape
             if sizes[first] != sizes[second]:
                 rule = f"subscript {label} is repeated for dimensions of different sizes"
                 raise error(RuntimeError, "einsum", rule, operand=x)
@@ -192,11 +192,11 @@ def contract(x: Tensor, left: Labels, y: Tensor, right: Labels, keep: set) -> tu
 
 def drop_ones(x: Tensor, labels: Labels, y: Tensor, others: Labels) -> tuple[Tensor, Labels]:
     """A dimension of size 1 beside a larger one of the same label broadcasts: it says nothing."""
-    sizes = y._data.shape
+    sizes = y._form.shape
     dims = [
         k
         for k, label in enumerate(labels)
-        if x._data.shape[k] == 1 and label in others and sizes[others.index(label)] != 1
+        if x._form.shape[k] == 1 and label in others and sizes[others.index(label)] != 1
     ]
     for dim in reversed(dims):
         x = x.squeeze(dim)
@@ -215,7 +215,7 @@ def align(x: Tensor, labels: Labels, order: Labels, ones: int, gap: Labels = (),
 
 def multiply_groups(x: Tensor, y: Tensor, batch: int, rows: int, summed: int, columns: int) -> Tensor:
     """x has dimensions (batch, rows, summed), y (batch, summed, columns), each a group of so many."""
-    a, b = x._data.shape, y._data.shape
+    a, b = x._form.shape, y._form.shape
     lead, inner = a[:batch], count(a[batch + rows :])
     height, width = a[batch : batch + rows], b[batch + summed :]
     one = [count(lead)] if batch > 1 else list(lead)
@@ -225,4 +225,4 @@ def multiply_groups(x: Tensor, y: Tensor, batch: int, rows: int, summed: int, co
 
 
 def merged(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return x if x._data.shape == shape else x.reshape(shape)
+    return x if x._form.shape == shape else x.reshape(shape)

@@ -176,7 +176,7 @@ SMALL_POWERS: dict[float, Any] = {2: second_power, 3: third_power}
 def pow(input: Any, exponent: Any) -> Tensor:
     """input^exponent; one of them may be a number."""
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
-        if input._data.dtype.kind in "fcV":
+        if input._form.dtype.kind in "fcV":
             door = SMALL_POWERS.get(exponent)
             if door is not None:
                 return door(input)
@@ -334,7 +334,7 @@ def run_frexp(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def frexp_spec(x: Tensor) -> list[Spec]:
     if x.dtype.category != dtypes.FLOAT:
         raise error(RuntimeError, "frexp", "only floating-point dtypes are supported", input=x)
-    return [Spec(x._data.shape, x.dtype), Spec(x._data.shape, dtypes.int32)]
+    return [Spec(x._form.shape, x.dtype), Spec(x._form.shape, dtypes.int32)]
 
 
 frexp_op = opaque(

@@ -46,9 +46,9 @@ def embedding_samples() -> Iterator[Sample]:
 def embedding_spec(weight: Tensor, indices: Tensor, *, padding_idx: int, scale_grad_by_freq: bool) -> Spec:
     check_index("embedding", indices, matrix=None)
     check_tensor("embedding", weight, "weight")
-    if weight._data.ndim != 2:
+    if weight._form.ndim != 2:
         raise error(RuntimeError, "embedding", "'weight' must be 2-D", weight=weight)
-    return Spec((*indices._data.shape, weight._data.shape[1]), weight.dtype)
+    return Spec((*indices._form.shape, weight._form.shape[1]), weight.dtype)
 
 
 def run_embedding(
@@ -68,7 +68,7 @@ def embedding_vjp(
     if padding_idx >= 0:
         g = g.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
     if scale_grad_by_freq:
-        counts = sum_at(g.new_ones(indices._data.shape), indices, shape=weight_shape[:1], dims=(0,))
+        counts = sum_at(g.new_ones(indices._form.shape), indices, shape=weight_shape[:1], dims=(0,))
         g = g / counts[indices].unsqueeze(-1)
     return sum_at(g, indices, shape=weight_shape, dims=(0,))
 
@@ -106,7 +106,7 @@ def padding_row(op: str, padding_idx: int | None, weight: Any, wrong: type[Excep
     if padding_idx is None:
         return -1
     check_tensor(op, weight, "weight")
-    rows = weight._data.shape[0]
+    rows = weight._form.shape[0]
     if not -rows <= padding_idx < rows:
         raise error(
             wrong, op, f"padding_idx must be within the number of embeddings, {rows}", padding_idx=padding_idx
@@ -171,7 +171,7 @@ bag_of = opaque(
 # For each bag and column, the row with the largest entry: what `max` takes, and sends its gradient to.
 bag_winners = opaque(
     "bag_winners",
-    spec=lambda rows, bags, used, *, count: Spec((count, rows._data.shape[1]), dtypes.int64),
+    spec=lambda rows, bags, used, *, count: Spec((count, rows._form.shape[1]), dtypes.int64),
     run=run_bag_winners,
     vjp=NO_GRAD,
     samples=lambda: iter([Sample(real(4, 3), np.array([0, 0, 2, 2]), np.ones(4, np.bool_), count=3)]),
@@ -201,11 +201,11 @@ def embedding_bag(
     padding = padding_row("embedding_bag", padding_idx, weight, RuntimeError)
     indices = input.reshape(-1)
     if offsets is None:
-        count, width = input._data.shape
+        count, width = input._form.shape
         bags = input.new_tensor(np.repeat(np.arange(count), width))
     else:
-        count = offsets._data.shape[0]
-        bags = bag_of(offsets, count=indices._data.shape[0])
+        count = offsets._form.shape[0]
+        bags = bag_of(offsets, count=indices._form.shape[0])
     if max_norm is not None:
         renormalise(weight, indices, max_norm, norm_type)
     try:
@@ -221,8 +221,8 @@ def embedding_bag(
 
 
 def bag_max(rows: Tensor, bags: Tensor, used: Tensor, count: int) -> Tensor:
-    if not rows._data.shape[0]:
-        return rows.new_zeros(count, rows._data.shape[1])
+    if not rows._form.shape[0]:
+        return rows.new_zeros(count, rows._form.shape[1])
     winners = bag_winners(rows.detach(), bags, used, count=count)
     empty = bag_sizes(bags, used, count) == 0
     return rows.gather(0, winners).masked_fill(empty.unsqueeze(-1), 0)
@@ -234,7 +234,7 @@ def bag_sum(
     if weights is not None:
         rows = rows * weights.reshape(-1, 1)
     rows = rows.masked_fill(used.logical_not().unsqueeze(-1), 0)
-    total = sum_at(rows, bags, shape=(count, rows._data.shape[1]), dims=(0,))
+    total = sum_at(rows, bags, shape=(count, rows._form.shape[1]), dims=(0,))
     if not mean:
         return total
     sizes = bag_sizes(bags, used, count)
@@ -264,13 +264,13 @@ def check_bag(
     def refuse(kind: type[Exception], rule: str) -> None:
         raise error(kind, "embedding_bag", rule, input=input, offsets=offsets)
 
-    if weights is not None and weights._data.shape != input._data.shape:
+    if weights is not None and weights._form.shape != input._form.shape:
         refuse(ValueError, "per_sample_weights must have the same shape as the input")
-    if input._data.ndim not in (1, 2):
+    if input._form.ndim not in (1, 2):
         refuse(ValueError, "input has to be a 1D or 2D tensor")
-    if input._data.ndim == 2 and offsets is not None:
+    if input._form.ndim == 2 and offsets is not None:
         refuse(ValueError, "if input is 2D, its rows are the bags and offsets has to be None")
-    if input._data.ndim == 1 and (not isinstance(offsets, Tensor) or offsets._data.ndim != 1):
+    if input._form.ndim == 1 and (not isinstance(offsets, Tensor) or offsets._form.ndim != 1):
         refuse(ValueError, "offsets has to be a 1D tensor")
     if how not in ("sum", "mean", "max"):
         refuse(ValueError, f"mode has to be one of sum, mean or max, not {how!r}")
@@ -308,7 +308,7 @@ def run_one_hot(classes: np.ndarray, *, num_classes: int) -> np.ndarray:
 ones_at = fused(
     "one_hot",
     lambda classes, *, num_classes: classes.unsqueeze(-1) == arange(num_classes),
-    spec=lambda classes, *, num_classes: Spec((*classes._data.shape, num_classes), dtypes.int64),
+    spec=lambda classes, *, num_classes: Spec((*classes._form.shape, num_classes), dtypes.int64),
     run=run_one_hot,
     vjp=NO_GRAD,
     samples=one_hot_samples,
@@ -322,7 +322,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         if mode.recorder is not None:
             mode.recorder.refuse("one_hot")
-        if not tensor._data.size:
+        if not tensor._form.size:
             raise error(RuntimeError, "one_hot", "can not infer the number of classes from an empty tensor")
         num_classes = int(tensor.max()) + 1
     return ones_at(tensor, num_classes=max(num_classes, 0))

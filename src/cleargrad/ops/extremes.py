@@ -28,9 +28,9 @@ from cleargrad.ops.views import check_tensor
 
 def check_not_empty(op: str, input: Tensor, dim: Any) -> None:
     """PyTorch's two errors for an extreme of nothing: by whether a dimension was named."""
-    shape = input._data.shape
+    shape = input._form.shape
     if dim is None or dim == ():
-        if not input._data.size:
+        if not input._form.size:
             rule = "expected reduction dim to be specified for an input without elements"
             raise error(RuntimeError, op, rule, input=input, fix="specify the reduction dim with `dim`")
         return
@@ -125,7 +125,7 @@ def selection_spec(op: str, x: Tensor, dim: int, keepdim: bool, accepts: tuple[i
     if x.dtype.category not in accepts:
         raise error(NotImplementedError, op, f"not implemented for {x.dtype}", input=x)
     check_not_empty(op, x, dim)
-    shape = reduced(x._data.shape, (dim,), keepdim)
+    shape = reduced(x._form.shape, (dim,), keepdim)
     return [Spec(shape, x.dtype), Spec(shape, dtypes.int64)]
 
 
@@ -189,7 +189,7 @@ def max_samples() -> Iterator[Sample]:
 def value_and_place(value: Callable, place: Callable) -> Callable:
     def parts(x: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
         ordered = x.byte() if x.dtype is dtypes.bool_ else x
-        dims = (dim,) if x._data.ndim else ()
+        dims = (dim,) if x._form.ndim else ()
         return value(x, dim=dims, keepdim=keepdim), place()(ordered, dim, keepdim)
 
     return parts
@@ -220,8 +220,8 @@ def max_or_min(name: str, of_all: Callable, by_dim: Callable, pairwise: str, res
             return getattr(input, pairwise)(dim if other is None else other)
         if dim is None:
             check_not_empty(name, input, None)
-            return of_all(input, dim=tuple(range(input._data.ndim)), keepdim=False)
-        return result(by_dim(input, dim=wrap_dim(name, dim, input._data.ndim), keepdim=keepdim))
+            return of_all(input, dim=tuple(range(input._form.ndim)), keepdim=False)
+        return result(by_dim(input, dim=wrap_dim(name, dim, input._form.ndim), keepdim=keepdim))
 
     public.__name__ = public.__qualname__ = name
     public.__doc__ = f"The {name}imum of all elements, along a dimension with its index, or of two tensors."
@@ -249,10 +249,10 @@ def place_of(name: str, choose: Callable) -> Callable:
     """The family of argmax: the index of the first extreme, in the flat tensor or along a dimension."""
 
     def spec(x: Tensor, *, dim: int | None, keepdim: bool) -> Spec:
-        shape = x._data.shape
+        shape = x._form.shape
         if x.dtype.category not in (dtypes.INTEGER, dtypes.FLOAT):
             raise error(RuntimeError, name, f"not implemented for {x.dtype}", input=x)
-        if not (x._data.size if dim is None else shape[dim] if shape else 1):
+        if not (x._form.size if dim is None else shape[dim] if shape else 1):
             raise error(IndexError, name, "expected the reduction dim to have non-zero size", input=x)
         dims = tuple(range(len(shape))) if dim is None or not shape else (dim,)
         return Spec(reduced(shape, dims, keepdim), dtypes.int64)
@@ -265,7 +265,7 @@ def place_of(name: str, choose: Callable) -> Callable:
     def public(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         check_tensor(name, input)
         return door(
-            input, dim=None if dim is None else wrap_dim(name, dim, input._data.ndim), keepdim=keepdim
+            input, dim=None if dim is None else wrap_dim(name, dim, input._form.ndim), keepdim=keepdim
         )
 
     public.__name__ = public.__qualname__ = name

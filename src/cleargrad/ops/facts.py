@@ -61,7 +61,7 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
 def numel(input: Tensor) -> int:
     """The number of elements."""
     check_tensor("numel", input)
-    return input._data.size
+    return input._form.size
 
 
 @factory

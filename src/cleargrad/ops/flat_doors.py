@@ -78,7 +78,7 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
         if type(value) is not ndarray:
             value = np.asarray(value)
         tensor = new(Tensor)
-        tensor._data = value
+        tensor._data = tensor._form = value
         tensor._grad = tensor._ver = tensor._base = None
         if how and wants_grad:
             edge = input._edge if input._base is None else edge_of(input)
@@ -90,7 +90,7 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
                 node.dtype = kind
                 node.tick = tick()
                 if keeps_output:
-                    tensor._ver = cell = [0, 0, None]
+                    tensor._ver = cell = [0, 0, None, None]
                     node.saved = (input if keeps_input else None, (value, cell, 0))
                 elif keeps_input:
                     node.saved = (input,)
@@ -146,7 +146,7 @@ def binary_door(
         if type(value) is not ndarray:
             value = np.asarray(value)
         tensor = new(Tensor)
-        tensor._data = value
+        tensor._data = tensor._form = value
         tensor._grad = tensor._ver = tensor._base = None
         if how and wants_grad:
             edge = input._edge if input._base is None else edge_of(input)
@@ -172,7 +172,7 @@ def binary_door(
             if keeps_operands or keeps_output:
                 first = input if keeps[0] else None
                 if keeps_output:
-                    tensor._ver = cell = [0, 0, None]
+                    tensor._ver = cell = [0, 0, None, None]
                     node.saved = (first, other if keeps[1] else None, (value, cell, 0))
                 else:
                     node.saved = (first, other if keeps[1] else None)
@@ -221,7 +221,7 @@ def writing_door(op: Op, kernel: Callable) -> Callable:
             return call_inplace(op, (self, other), {})
         cell = self._ver
         if cell is None:
-            cell = self._ver = [0, 0, None]
+            cell = self._ver = [0, 0, None, None]
         if cell[0] == INFERENCE or not data.flags.carray:
             check_memory(self, name)
         try:

@@ -52,14 +52,14 @@ def run_to_real(x: np.ndarray, *, dims: tuple[int, ...], norm: Any, length: int)
 
 
 def from_real_spec(x: Tensor, *, dims: tuple[int, ...], norm: str, half: bool) -> Spec:
-    shape = list(x._data.shape)
+    shape = list(x._form.shape)
     if half:
         shape[dims[-1]] = shape[dims[-1]] // 2 + 1
     return Spec(tuple(shape), x.dtype.to_complex())
 
 
 def to_real_spec(x: Tensor, *, dims: tuple[int, ...], norm: str, length: int) -> Spec:
-    shape = list(x._data.shape)
+    shape = list(x._form.shape)
     shape[dims[-1]] = length
     return Spec(tuple(shape), x.dtype.to_real())
 
@@ -70,7 +70,7 @@ def multiplicity(like: Tensor, dim: int, length: int) -> Tensor:
     count[0] = 1
     if length % 2 == 0:
         count[-1] = 1
-    return wrap(count.reshape(-1, *[1] * (like._data.ndim - dim - 1)))
+    return wrap(count.reshape(-1, *[1] * (like._form.ndim - dim - 1)))
 
 
 def from_real_vjp(
@@ -99,7 +99,7 @@ def kernel_samples(*options: dict, complex_input: bool) -> Callable:
 
 complex_transform = opaque(
     "fft_c2c",
-    spec=lambda x, *, dims, norm, inverse: Spec(x._data.shape, x.dtype),
+    spec=lambda x, *, dims, norm, inverse: Spec(x._form.shape, x.dtype),
     run=run_complex,
     vjp=lambda g, *, dims, norm, inverse: complex_transform(
         g, dims=dims, norm=OTHER_WAY[norm], inverse=not inverse
@@ -146,7 +146,7 @@ def floating(op: str, input: Tensor) -> Tensor:
     check_tensor(op, input)
     if input.dtype.category < dtypes.FLOAT:
         input = input.to(dtypes.get_default_dtype())
-    if input._data.dtype in dtypes.NARROW:
+    if input._form.dtype in dtypes.NARROW:
         raise error(RuntimeError, op, f"unsupported dtype {input.dtype}", input=input, fix="use .float()")
     return input
 
@@ -162,7 +162,7 @@ def check_norm(op: str, norm: str | None) -> str:
 
 def dims_and_lengths(op: str, input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int | None]]:
     """The dimensions to transform, and for each the length that is asked for, or None for its own."""
-    rank = input._data.ndim
+    rank = input._form.ndim
     wanted = None if s is None else list(s) if isinstance(s, (tuple, list)) else [s]
     if dim is not None:
         if not rank:
@@ -184,7 +184,7 @@ def dims_and_lengths(op: str, input: Tensor, s: Any, dim: Any) -> tuple[tuple[in
 
 def resized(op: str, input: Tensor, dims: tuple[int, ...], lengths: list[int | None]) -> Tensor:
     """The input cut off, or filled up with zeros, to the lengths of the transform."""
-    shape = input._data.shape
+    shape = input._form.shape
     growth = dict.fromkeys(range(len(shape)), 0)
     for dim, length in zip(dims, lengths, strict=True):
         length = shape[dim] if length is None else length
@@ -239,7 +239,7 @@ def from_half_spectrum(inverse: bool) -> Callable:
         check_any(op, dims)
         *others, length = lengths
         if length is None:
-            length = 2 * (input._data.shape[dims[-1]] - 1)
+            length = 2 * (input._form.shape[dims[-1]] - 1)
         if length < 1:
             raise error(RuntimeError, op, f"invalid number of data points ({length}) specified", input=input)
         spectrum = resized(op, input.to(input.dtype.to_complex()), dims, [*others, length // 2 + 1])
@@ -410,5 +410,5 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 def shifted(op: str, input: Tensor, dim: Any, distance: Callable) -> Tensor:
     check_tensor(op, input)
-    dims = wrap_dims(op, dim, input._data.ndim)
-    return input.roll([distance(input._data.shape[axis]) for axis in dims], dims)
+    dims = wrap_dims(op, dim, input._form.ndim)
+    return input.roll([distance(input._form.shape[axis]) for axis in dims], dims)

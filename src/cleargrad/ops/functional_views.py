@@ -29,11 +29,11 @@ def scatter_into(name: str, part: Callable, part_of: Callable, samples: Callable
     """
 
     def spec(x: Tensor, y: Tensor, *, place: Any) -> Spec:
-        if part(x._data, place).shape != y._data.shape:
-            want = str(part(x._data, place).shape)
+        if part(x._form, place).shape != y._form.shape:
+            want = str(part(x._form, place).shape)
             rule = "expected src to have a size equal to the slice of self"
             raise error(RuntimeError, name, rule, input=x, slice=want, src=y)
-        return Spec(x._data.shape, x.dtype)
+        return Spec(x._form.shape, x.dtype)
 
     def run(x: np.ndarray, y: np.ndarray, *, place: Any) -> np.ndarray:
         result = x.copy()
@@ -42,7 +42,7 @@ def scatter_into(name: str, part: Callable, part_of: Callable, samples: Callable
 
     def vjp_of_whole(g: Tensor, *, place: Any) -> Tensor:
         covered = part_of(g, place)
-        return door(g, covered.new_zeros(covered._data.shape), place=place)
+        return door(g, covered.new_zeros(covered._form.shape), place=place)
 
     def vjp_of_part(g: Tensor, *, place: Any) -> Tensor:
         return part_of(g, place)
@@ -98,8 +98,8 @@ put_diagonal = scatter_into(
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of the tensor in which `select(dim, index)` is `src`."""
     check_tensor("select_scatter", input)
-    dim = wrap_dim("select_scatter", dim, input._data.ndim)
-    extent = input._data.shape[dim] if input._data.ndim else 0
+    dim = wrap_dim("select_scatter", dim, input._form.ndim)
+    extent = input._form.shape[dim] if input._form.ndim else 0
     if not -extent <= index < extent:
         raise error(
             IndexError, "select_scatter", f"index {index} is out of range for size {extent}", input=input
@@ -115,7 +115,7 @@ def slice_scatter(
     check_tensor("slice_scatter", input)
     if step <= 0:
         raise error(RuntimeError, "slice_scatter", f"slice step must be positive, got {step}")
-    dim = wrap_dim("slice_scatter", dim, input._data.ndim)
+    dim = wrap_dim("slice_scatter", dim, input._form.ndim)
     return put_slice(input, src, place=splitting.along(dim, slice(start, end, step)))
 
 
@@ -123,7 +123,7 @@ def slice_scatter(
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of the tensor in which `diagonal(offset, dim1, dim2)` is `src`."""
     check_tensor("diagonal_scatter", input)
-    place = strides.diagonal_place("diagonal_scatter", input._data.ndim, offset, dim1, dim2)
+    place = strides.diagonal_place("diagonal_scatter", input._form.ndim, offset, dim1, dim2)
     return put_diagonal(input, src, place=place)
 
 
@@ -152,7 +152,7 @@ def slice_copy(
     check_tensor("slice_copy", input)
     if step <= 0:
         raise error(RuntimeError, "slice_copy", f"slice step must be positive, got {step}")
-    place = splitting.along(wrap_dim("slice_copy", dim, input._data.ndim), slice(start, end, step))
+    place = splitting.along(wrap_dim("slice_copy", dim, input._form.ndim), slice(start, end, step))
     return index_slice(input, index=place).clone(memory_format=contiguous_format)
 
 

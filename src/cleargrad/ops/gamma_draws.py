@@ -43,7 +43,7 @@ def shares() -> Iterator[Sample]:
 standard_gamma_gradient_op = opaque(
     "standard_gamma_gradient",
     spec=lambda x, number: Spec(
-        broadcast("_standard_gamma_grad", x._data.shape, number._data.shape), x.dtype
+        broadcast("_standard_gamma_grad", x._form.shape, number._form.shape), x.dtype
     ),
     run=lambda x, number: standard_gamma_gradient(x, number),
     vjp=NO_GRAD,
@@ -53,7 +53,7 @@ standard_gamma_gradient_op = opaque(
 dirichlet_gradient_op = opaque(
     "dirichlet_gradient",
     spec=lambda x, alpha, total: Spec(
-        broadcast("_dirichlet_grad", x._data.shape, alpha._data.shape, total._data.shape), x.dtype
+        broadcast("_dirichlet_grad", x._form.shape, alpha._form.shape, total._form.shape), x.dtype
     ),
     run=lambda x, alpha, total: dirichlet_gradient(x, alpha, total),
     vjp=NO_GRAD,
@@ -68,7 +68,7 @@ def dirichlet_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 
 def same_shape(x: Tensor, **_: Any) -> Spec:
-    return Spec(x._data.shape, x.dtype)
+    return Spec(x._form.shape, x.dtype)
 
 
 def run_gamma(x: np.ndarray, *, stream: Any) -> np.ndarray:

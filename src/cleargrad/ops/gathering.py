@@ -37,16 +37,16 @@ def check_index(
 ) -> None:
     """Refuses what is not an index tensor of these dtypes, or (raising `matrix`) has several dimensions."""
     check_tensor(op, index, "index")
-    if index.dtype not in kinds and (index._data.size or matrix is not None):
+    if index.dtype not in kinds and (index._form.size or matrix is not None):
         rule = f"expected dtype {' or '.join(kind.name for kind in kinds)} for index"
         raise error(wrong, op, rule, index=index)
-    if matrix is not None and index._data.ndim > 1:
+    if matrix is not None and index._form.ndim > 1:
         raise error(matrix, op, "index is supposed to be a vector", index=index)
 
 
 def as_line(x: Tensor) -> Tensor:
     """A 0-d tensor as a tensor of one element."""
-    return x if x._data.ndim else x.reshape(1)
+    return x if x._form.ndim else x.reshape(1)
 
 
 # Along one dimension ---------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def index_fill_samples() -> Iterator[Sample]:
 
 def read_once(g: Tensor, *indices: Tensor, dims: tuple[int, ...]) -> Tensor:
     """The gradient of a single value: what arrives at its places, each counted once."""
-    nowhere = g.new_zeros(g._data.shape, dtype=dtypes.bool_)
+    nowhere = g.new_zeros(g._form.shape, dtype=dtypes.bool_)
     filled = fill_rows(nowhere, nowhere.new_ones(()), *indices, dims=dims, accumulate=False)
     return g.masked_fill(filled.logical_not(), 0)
 
@@ -113,11 +113,11 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The parts of one dimension that `index` names, in its order."""
     check_tensor("index_select", input)
     check_index("index_select", index)
-    dim = wrap_dim("index_select", dim, input._data.ndim)
-    if not input._data.ndim and index._data.size != 1:
+    dim = wrap_dim("index_select", dim, input._form.ndim)
+    if not input._form.ndim and index._form.size != 1:
         raise error(RuntimeError, "index_select", "index to a 0-d tensor can have only 1 value", index=index)
     result = select_rows(as_line(input), as_line(index), dims=(dim,))
-    return result if input._data.ndim else result.reshape(())
+    return result if input._form.ndim else result.reshape(())
 
 
 def check_rows(op: str, x: Tensor, dim: int, index: Tensor, source: Any, miscount: type[Exception]) -> None:
@@ -125,8 +125,8 @@ def check_rows(op: str, x: Tensor, dim: int, index: Tensor, source: Any, miscoun
     check_tensor(op, source, "source")
     if source.dtype is not x.dtype:
         raise error(RuntimeError, op, "input and source must have the same dtype", input=x, source=source)
-    shape, given = as_line(x)._data.shape, as_line(source)._data.shape
-    entries = max(index._data.size, 0)
+    shape, given = as_line(x)._form.shape, as_line(source)._form.shape
+    entries = max(index._form.size, 0)
     if dim >= len(given) or given[dim] != entries:
         raise error(miscount, op, f"expected one slice of source per index, {entries} of them", source=source)
     if (*shape[:dim], *shape[dim + 1 :]) != (*given[:dim], *given[dim + 1 :]):
@@ -137,10 +137,10 @@ def check_rows(op: str, x: Tensor, dim: int, index: Tensor, source: Any, miscoun
 def write_rows(
     door: Any, x: Tensor, dim: int, index: Tensor, values: Tensor, *, accumulate: bool = False
 ) -> Tensor:
-    if values._data.ndim:
+    if values._form.ndim:
         values = as_line(values)
     result = door(as_line(x), values, as_line(index), dims=(dim,), accumulate=accumulate)
-    return result if x._data.ndim else result.reshape(())
+    return result if x._form.ndim else result.reshape(())
 
 
 @face(add_rows, method=True, inplace=True, out=True)
@@ -148,9 +148,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """A copy of `input` with alpha · source added at the named parts of a dimension, repetitions counted."""
     check_tensor("index_add", input)
     check_index("index_add", index)
-    dim = wrap_dim("index_add", dim, input._data.ndim)
+    dim = wrap_dim("index_add", dim, input._form.ndim)
     check_rows("index_add", input, dim, index, source, RuntimeError)
-    if source._data.ndim != input._data.ndim:
+    if source._form.ndim != input._form.ndim:
         raise error(RuntimeError, "index_add", "source must have input's rank", input=input, source=source)
     if alpha != 1:
         source = source * as_number("index_add", alpha, input.dtype).item()
@@ -162,7 +162,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     """A copy of `input` with the slices of `source` at the named parts of a dimension."""
     check_tensor("index_copy", input)
     check_index("index_copy", index, (dtypes.int64,))
-    dim = wrap_dim("index_copy", dim, input._data.ndim)
+    dim = wrap_dim("index_copy", dim, input._form.ndim)
     check_rows("index_copy", input, dim, index, source, IndexError)
     return write_rows(copy_rows, input, dim, index, source)
 
@@ -172,7 +172,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of `input` with one value at the named parts of a dimension."""
     check_tensor("index_fill", input)
     check_index("index_fill", index, (dtypes.int64,), wrong=IndexError, matrix=RuntimeError)
-    dim = wrap_dim("index_fill", dim, input._data.ndim)
+    dim = wrap_dim("index_fill", dim, input._form.ndim)
     return write_rows(fill_rows, input, dim, index, as_fill("index_fill", value, input))
 
 
@@ -218,12 +218,12 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         raise error(
             RuntimeError, "put", "input and source must have the same dtype", input=input, source=source
         )
-    if source._data.size != index._data.size:
+    if source._form.size != index._form.size:
         rule = "source and index must have the same number of elements"
         raise error(IndexError, "put", rule, index=index, source=source)
-    values = source.reshape(index._data.shape)
+    values = source.reshape(index._form.shape)
     return put_flat(input.reshape(-1), values, index, dims=(0,), accumulate=accumulate).reshape(
-        input._data.shape
+        input._form.shape
     )
 
 
@@ -267,7 +267,7 @@ def adjoint_samples() -> Iterator[Sample]:
 
 gather_along = opaque(
     "gather",
-    spec=lambda x, index, *, dim: Spec(index._data.shape, x.dtype),
+    spec=lambda x, index, *, dim: Spec(index._form.shape, x.dtype),
     run=run_gather,
     vjp=(lambda g, index, *, x_shape, dim: gather_adjoint(g, index, shape=x_shape, dim=dim), None),
     samples=gather_samples,
@@ -289,10 +289,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """The elements that `index` names along one dimension; its other dimensions name themselves."""
     check_tensor("gather", input)
     check_index("gather", index, matrix=None)
-    dim = wrap_dim("gather", dim, input._data.ndim)
-    if not index._data.size:
-        return input.new_empty(index._data.shape) if not input.requires_grad else gather_nothing(input, index)
-    shape, wanted = as_line(input)._data.shape, as_line(index)._data.shape
+    dim = wrap_dim("gather", dim, input._form.ndim)
+    if not index._form.size:
+        return input.new_empty(index._form.shape) if not input.requires_grad else gather_nothing(input, index)
+    shape, wanted = as_line(input)._form.shape, as_line(index)._form.shape
     if len(shape) != len(wanted):
         rule = "index must have the same number of dimensions as input"
         raise error(RuntimeError, "gather", rule, input=input, index=index)
@@ -300,7 +300,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         rule = f"index must be no larger than input apart from dimension {dim}"
         raise error(RuntimeError, "gather", rule, input=input, index=index)
     result = gather_along(as_line(input), as_line(index), dim=dim)
-    return result if index._data.ndim else result.reshape(())
+    return result if index._form.ndim else result.reshape(())
 
 
 def gather_nothing(input: Tensor, index: Tensor) -> Tensor:
@@ -325,12 +325,12 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     check_index("take_along_dim", indices, (dtypes.int64,), matrix=None)
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1))
-    rank = input._data.ndim
-    if indices._data.ndim != rank:
+    rank = input._form.ndim
+    if indices._form.ndim != rank:
         rule = "input and indices should have the same number of dimensions"
         raise error(RuntimeError, "take_along_dim", rule, input=input, indices=indices)
     dim = wrap_dim("take_along_dim", dim, rank)
-    shape, wanted = list(input._data.shape), list(indices._data.shape)
+    shape, wanted = list(input._form.shape), list(indices._form.shape)
     extent, entries = shape[dim], wanted[dim]
     shape[dim] = wanted[dim] = 1
     common = list(broadcast("take_along_dim", tuple(shape), tuple(wanted)))

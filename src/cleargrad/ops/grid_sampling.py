@@ -31,7 +31,7 @@ from cleargrad.ops.views import check_tensor
 def read_spec(
     x: Tensor, grid: Tensor, *, order: tuple, mode: str, padding_mode: str, align_corners: bool
 ) -> Spec:
-    op, shape, points = "grid_sample", x._data.shape, grid._data.shape
+    op, shape, points = "grid_sample", x._form.shape, grid._form.shape
     spatial = len(shape) - 2
     facts: dict[str, Any] = {"input": x, "grid": grid}
     if spatial not in (2, 3) or len(points) != len(shape):
@@ -42,7 +42,7 @@ def read_spec(
     if points[-1] != spatial:
         rule = f"expected the grid's last dimension to hold {spatial} coordinates, but it has {points[-1]}"
         raise error(RuntimeError, op, rule, **facts)
-    if x._data.dtype != grid._data.dtype:
+    if x._form.dtype != grid._form.dtype:
         raise error(RuntimeError, op, "expected grid and input to have the same dtype", **facts)
     if min(shape[2:]) < 1:
         raise error(RuntimeError, op, "expected input to have non-empty spatial dimensions", **facts)
@@ -103,7 +103,7 @@ def points(*shape: int) -> np.ndarray:
 spread = opaque(
     "grid_sampler_adjoint",
     spec=lambda g, grid, *, size, order, mode, padding_mode, align_corners: Spec(
-        (*g._data.shape[:2], *size), g.dtype
+        (*g._form.shape[:2], *size), g.dtype
     ),
     run=run_spread,
     vjp=(
@@ -160,7 +160,7 @@ def grid_sample(
         warn_about_corners()
     check_tensor("grid_sample", input)
     check_tensor("grid_sample", grid, "grid")
-    spatial = 3 if input._data.ndim == 5 else 2
+    spatial = 3 if input._form.ndim == 5 else 2
     how = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
     return READ[spatial](input, grid, order=(0,) * spatial, **how)
 
@@ -224,7 +224,7 @@ def run_affine_adjoint(g, *, size, align_corners) -> np.ndarray:
 
 def base_points(like: Tensor, size: tuple, align_corners: bool) -> Tensor:
     """The homogeneous coordinates of a regular grid, one point per row."""
-    return wrap(kernels.affine_base_grid(size, align_corners, like._data.dtype).reshape(-1, len(size) + 1))
+    return wrap(kernels.affine_base_grid(size, align_corners, like._form.dtype).reshape(-1, len(size) + 1))
 
 
 def affine_parts(theta: Tensor, *, size: tuple, align_corners: bool) -> Tensor:
@@ -239,7 +239,7 @@ def affine_adjoint_parts(g: Tensor, *, size: tuple, align_corners: bool) -> Tens
 affine_points = fused(
     "affine_grid_generator",
     affine_parts,
-    spec=lambda theta, *, size, align_corners: Spec((theta._data.shape[0], *size, len(size)), theta.dtype),
+    spec=lambda theta, *, size, align_corners: Spec((theta._form.shape[0], *size, len(size)), theta.dtype),
     run=run_affine,
     vjp=lambda g, *, size, align_corners: affine_points_adjoint(g, size=size, align_corners=align_corners),
     samples=lambda: iter([Sample(real(2, 2, 3), size=(3, 2), align_corners=False)]),
@@ -247,7 +247,7 @@ affine_points = fused(
 affine_points_adjoint = fused(
     "affine_grid_generator_adjoint",
     affine_adjoint_parts,
-    spec=lambda g, *, size, align_corners: Spec((g._data.shape[0], len(size), len(size) + 1), g.dtype),
+    spec=lambda g, *, size, align_corners: Spec((g._form.shape[0], len(size), len(size) + 1), g.dtype),
     run=run_affine_adjoint,
     vjp=lambda c, *, size, align_corners: affine_points(c, size=size, align_corners=align_corners),
     samples=lambda: iter([Sample(real(2, 3, 2, 2), size=(3, 2), align_corners=True)]),
@@ -276,12 +276,12 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     if spatial not in (2, 3):
         rule = "only 4D and 5D sizes are supported, for maps of 2 and 3 dimensions"
         raise error(NotImplementedError, "affine_grid", rule, size=size)
-    if theta._data.shape[1:] != (spatial, spatial + 1):
+    if theta._form.shape[1:] != (spatial, spatial + 1):
         rule = f"expected a batch of maps of shape (N, {spatial}, {spatial + 1})"
         raise error(ValueError, "affine_grid", rule, theta=theta, size=size)
     if min(size) <= 0:
         raise error(ValueError, "affine_grid", "expected a non-zero, positive output size", size=size)
-    if theta._data.shape[0] != batch:
+    if theta._form.shape[0] != batch:
         raise error(
             RuntimeError, "affine_grid", "theta and size differ in batch size", theta=theta, size=size
         )

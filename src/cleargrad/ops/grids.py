@@ -48,7 +48,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     swapped = indexing == "xy" and len(lines) > 1
     if swapped:
         lines[:2] = lines[1::-1]
-    shape = tuple(line._data.size for line in lines)
+    shape = tuple(line._form.size for line in lines)
     grids = [
         line.reshape(*[1] * axis, -1, *[1] * (len(lines) - axis - 1)).expand(shape)
         for axis, line in enumerate(lines)
@@ -63,15 +63,15 @@ def check_grid(tensors: tuple) -> None:
         raise error(RuntimeError, "meshgrid", "expects a non-empty list of tensors")
     for tensor in tensors:
         check_tensor("meshgrid", tensor, "tensors")
-        if tensor._data.ndim > 1:
+        if tensor._form.ndim > 1:
             raise error(RuntimeError, "meshgrid", "expected 0-d or 1-d tensors", tensor=tensor)
-        if tensor._data.dtype != tensors[0]._data.dtype:
+        if tensor._form.dtype != tensors[0]._form.dtype:
             raise error(RuntimeError, "meshgrid", "expects all tensors to have the same dtype", tensor=tensor)
 
 
 def check_vector(op: str, input: Any) -> None:
     check_tensor(op, input)
-    if input._data.ndim != 1:
+    if input._form.ndim != 1:
         raise error(RuntimeError, op, "expects a 1-d vector", input=input)
 
 
@@ -103,6 +103,6 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise error(RuntimeError, "combinations", f"expects a non-negative number, got {r}")
     if r == 0:
         return input.new_empty(0)
-    rows = (pick_again if with_replacement else pick)(range(input._data.size), r)
+    rows = (pick_again if with_replacement else pick)(range(input._form.size), r)
     places = np.array(list(rows), int64.numpy).reshape(-1, r)
     return stack([input[wrap(column)] for column in places.T.copy()], 1)

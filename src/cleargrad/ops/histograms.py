@@ -77,7 +77,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 def edges_spec(x: Tensor, *, bins: int, low: float | None, high: float | None) -> Spec:
     narrow = x.dtype in (dtypes.float16, dtypes.bfloat16)
-    if x.dtype.category != dtypes.FLOAT or (narrow and low is None and x._data.size):
+    if x.dtype.category != dtypes.FLOAT or (narrow and low is None and x._form.size):
         raise error(NotImplementedError, "histogram", f"not implemented for {x.dtype}", input=x)
     if bins <= 0:
         raise error(RuntimeError, "histogram", f"bins must be > 0, but got {bins}")
@@ -110,13 +110,13 @@ def grid_spec(x: Tensor, weight: Tensor | None, *edges: Tensor, density: bool) -
     if x.dtype.category != dtypes.FLOAT:
         raise error(NotImplementedError, "histogram", f"not implemented for {x.dtype}", input=x)
     for line in edges:
-        if line._data.ndim != 1 or line._data.size < 2 or line.dtype is not x.dtype:
+        if line._form.ndim != 1 or line._form.size < 2 or line.dtype is not x.dtype:
             rule = "the edges of bins must be a line of two or more numbers of the input's dtype"
             raise error(RuntimeError, "histogram", rule, input=x, bins=line)
-    if weight is not None and (weight._data.shape != x._data.shape[:-1] or weight.dtype is not x.dtype):
+    if weight is not None and (weight._form.shape != x._form.shape[:-1] or weight.dtype is not x.dtype):
         rule = "weight must have the input's dtype and one number for each point"
         raise error(RuntimeError, "histogram", rule, input=x, weight=weight)
-    return Spec(tuple(line._data.size - 1 for line in edges), x.dtype)
+    return Spec(tuple(line._form.size - 1 for line in edges), x.dtype)
 
 
 def run_grid(x: np.ndarray, weight: np.ndarray | None, *edges: np.ndarray, density: bool) -> np.ndarray:
@@ -206,11 +206,11 @@ def histogramdd(
 ) -> tuple:
     """The same for points, the last dimension of the input, in the cells of a grid."""
     check_tensor("histogramdd", input)
-    if input._data.ndim < 2:
+    if input._form.ndim < 2:
         raise error(
             RuntimeError, "histogramdd", "input tensor should have at least 2 dimensions", input=input
         )
-    size = input._data.shape[-1]
+    size = input._form.shape[-1]
     bins = list(bins) if isinstance(bins, (tuple, list)) else [bins] * size
     if len(bins) != size:
         rule = f"the size of bins must be equal to the innermost dimension of the input, {size}"

@@ -42,7 +42,7 @@ def block_counts(
 
 
 def unfold_spec(x: Tensor, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Spec:
-    batch, channels, *size = x._data.shape
+    batch, channels, *size = x._form.shape
     counts = block_counts("unfold", tuple(size), kernel, stride, padding, dilation)
     return Spec((batch, channels * math.prod(kernel), math.prod(counts)), x.dtype)
 
@@ -50,7 +50,7 @@ def unfold_spec(x: Tensor, *, kernel: tuple, stride: tuple, padding: tuple, dila
 def fold_spec(
     x: Tensor, *, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
 ) -> Spec:
-    batch, rows, columns = x._data.shape
+    batch, rows, columns = x._form.shape
     taps = math.prod(kernel)
     counts = block_counts("fold", size, kernel, stride, padding, dilation)
     if rows % taps:
@@ -134,8 +134,8 @@ def fold(
 ) -> Tensor:
     """The adjoint of unfold: columns added back where they came from, into images of output_size."""
     check_tensor("fold", input)
-    if input._data.ndim not in (2, 3):
-        rule = f"expected 2D (unbatched) or 3D (batched) input, but got {input._data.ndim}D"
+    if input._form.ndim not in (2, 3):
+        rule = f"expected 2D (unbatched) or 3D (batched) input, but got {input._form.ndim}D"
         raise error(RuntimeError, "fold", rule, input=input)
     size = per_dimension("fold", "output_size", output_size, 2)
     attrs = grid_of_windows("fold", kernel_size, dilation, padding, stride)
@@ -147,7 +147,7 @@ def fold(
 
 def check_image(op: str, input: Any, factor: int, name: str) -> tuple[tuple[int, ...], int, int, int]:
     check_tensor(op, input)
-    shape = input._data.shape
+    shape = input._form.shape
     if len(shape) < 3:
         rule = f"expects input to have at least 3 dimensions, but got {len(shape)}"
         raise error(RuntimeError, op, rule, input=input)
@@ -213,7 +213,7 @@ def channel_shuffle_samples() -> Iterator[Sample]:
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels dealt out again, one from each of the groups in turn."""
     check_tensor("channel_shuffle", input)
-    shape = input._data.shape
+    shape = input._form.shape
     if len(shape) < 3:
         rule = f"expects input with more than 2 dimensions, but got {len(shape)}"
         raise error(RuntimeError, "channel_shuffle", rule, input=input)

@@ -55,7 +55,7 @@ def plain_index(index: Any) -> tuple[tuple | None, Any]:
 
 def split_index(self: Tensor, index: Any) -> tuple[tuple, dict[int, Tensor]]:
     """The basic part as a NumPy index, and for each dimension of its result the tensor that gathers there."""
-    shape = self._data.shape
+    shape = self._form.shape
     basic: list = []
     gathered: dict[int, Tensor] = {}
     dim = source = 0  # dimensions of the basic part's result, and of self
@@ -106,8 +106,8 @@ def as_item(item: Any) -> Any:
     if isinstance(item, (list, tuple, range, np.ndarray, str)):
         item = as_index_tensor(item)
     if isinstance(item, Tensor):
-        kind = item._data.dtype
-        if item._data.ndim == 0 and kind.kind in "iu" and kind != np.uint8 and mode.recorder is None:
+        kind = item._form.dtype
+        if item._form.ndim == 0 and kind.kind in "iu" and kind != np.uint8 and mode.recorder is None:
             return int(item._data)
         check_index_kind(item)
         return item
@@ -122,7 +122,7 @@ def as_item(item: Any) -> Any:
 
 
 def check_index_kind(item: Tensor) -> None:
-    if item._data.dtype not in INDEX_KINDS:
+    if item._form.dtype not in INDEX_KINDS:
         rule = "tensors used as indices must be long, int, byte or bool tensors"
         raise error(IndexError, "index", rule, index=item)
 
@@ -130,7 +130,7 @@ def check_index_kind(item: Tensor) -> None:
 def as_index_tensor(item: Any) -> Tensor:
     """A sequence as an index: booleans are a mask, all other numbers become int64."""
     found = creation.as_tensor(list(item) if isinstance(item, range) else item)
-    if found._data.dtype in INDEX_KINDS:
+    if found._form.dtype in INDEX_KINDS:
         return found
     return wrap(found._data.astype(np.int64))
 
@@ -155,17 +155,17 @@ def slice_bound(part: Any) -> int:
 def dims_used(item: Any) -> int:
     """How many dimensions of the tensor an item stands for."""
     if is_mask(item):
-        return item._data.ndim
+        return item._form.ndim
     return int(item is not None and item is not ...)
 
 
 def is_mask(item: Any) -> bool:
-    return isinstance(item, Tensor) and item._data.dtype in MASKS
+    return isinstance(item, Tensor) and item._form.dtype in MASKS
 
 
 def spread_ellipsis(self: Tensor, items: list) -> list:
     used = sum(map(dims_used, items))
-    rank = self._data.ndim
+    rank = self._form.ndim
     if used > rank:
         rule = f"too many indices for tensor of dimension {rank}"
         raise error(
@@ -179,7 +179,7 @@ def spread_ellipsis(self: Tensor, items: list) -> list:
 
 
 def check_number(self: Tensor, number: int, dim: int) -> None:
-    extent = self._data.shape[dim]
+    extent = self._form.shape[dim]
     if not -extent <= number < extent:
         rule = f"index {number} is out of bounds for dimension {dim} with size {extent}"
         raise error(IndexError, "index", rule, tensor=self)
@@ -189,10 +189,10 @@ def check_mask(self: Tensor, item: Tensor, dim: int) -> None:
     """Refuses a mask that does not have the shape of the dimensions it covers."""
     if not is_mask(item):
         return
-    if item._data.dtype == np.uint8:
+    if item._form.dtype == np.uint8:
         rule = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
         warnings.warn(rule, UserWarning, stacklevel=2)
-    shape, mask = self._data.shape, item._data.shape
+    shape, mask = self._form.shape, item._form.shape
     if shape[dim : dim + len(mask)] != mask:
         rule = (
             f"the shape of the mask {list(mask)} at index {dim} does not match the shape of the indexed "

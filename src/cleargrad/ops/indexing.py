@@ -64,7 +64,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 
 def getitem_by_parts(self: Tensor, index: Any) -> Tensor:
-    if isinstance(index, Tensor) and index._data.dtype == np.int64 and index._data.ndim and self._data.ndim:
+    if isinstance(index, Tensor) and index._form.dtype == np.int64 and index._form.ndim and self._form.ndim:
         return index_op(self, index, dims=(0,))
     basic, gathered = split_index(self, index)
     result = basic_view(self, basic)
@@ -83,7 +83,7 @@ def select_recorded(x: Tensor, gathered: dict[int, Tensor]) -> tuple[Tensor, dic
     left: dict[int, Tensor] = {}
     gone = 0
     for dim, places in gathered.items():
-        if is_mask(places) or places._data.ndim:
+        if is_mask(places) or places._form.ndim:
             left[dim - gone] = places
         else:
             x = index_op(x, places, dims=(dim - gone,))
@@ -115,12 +115,12 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
 
 def write_plainly(self: Tensor, index: Any, value: Any) -> bool:
     """The commonest writes, straight into memory; False, and nothing done, when anything is unusual."""
-    data = self._data
     how = gate.how or mode.how
     if how == SPECIAL or (how and edge_of(self) is not None):
         return False
+    data = self._data
     if isinstance(value, Tensor):
-        if value._data.dtype is not data.dtype or (how and edge_of(value) is not None):
+        if value._form.dtype is not data.dtype or (how and edge_of(value) is not None):
             return False
         value = value._data
     elif type(value) is not float or not abs(value) < 1e38 or not (data.dtype is F32 or data.dtype is F64):
@@ -149,20 +149,20 @@ def setitem_by_parts(self: Tensor, index: Any, value: Any) -> None:
         return
     if target is self:
         target = alias(self)  # written through a view, self keeps its history: zeros flow back to it
-    copy_(target, drop_leading_ones(value, target._data.ndim))
+    copy_(target, drop_leading_ones(value, target._form.ndim))
 
 
 def as_value(self: Tensor, value: Any) -> Tensor:
-    if isinstance(value, float) and is_half(self._data.dtype):
+    if isinstance(value, float) and is_half(self._form.dtype):
         with np.errstate(over="ignore"):  # here, and only here, PyTorch lets a half overflow
-            return wrap(np.asarray(value).astype(self._data.dtype))
+            return wrap(np.asarray(value).astype(self._form.dtype))
     if isinstance(value, (bool, int, float, complex, np.integer)):
         return wrap(as_number("index_put_", value, self.dtype))
     raise error(TypeError, "index_put_", f"can't assign a {type(value).__name__} to a {self.dtype} tensor")
 
 
 def drop_leading_ones(value: Tensor, rank: int) -> Tensor:
-    shape = value._data.shape
+    shape = value._form.shape
     extra = len(shape) - rank
     return value.reshape(shape[extra:]) if extra > 0 and count(shape[:extra]) == 1 else value
 
@@ -170,11 +170,13 @@ def drop_leading_ones(value: Tensor, rank: int) -> Tensor:
 def put(target: Tensor, gathered: dict[int, Tensor], value: Tensor, *, accumulate: bool) -> Tensor:
     """Writes values at gathered places: straight into memory when no gradient and no recorder looks on."""
     check_memory(target, "index_put_")
-    tracked = mode.recorder is not None or (
-        mode.grad and (edge_of(target) is not None or edge_of(value) is not None)
+    tracked = (
+        mode.recorder is not None
+        or mode.waiter is not None
+        or mode.grad and (edge_of(target) is not None or edge_of(value) is not None)
     )
     mask = lone_mask(target, gathered)
-    if mask is not None and value._data.size == 1 and not accumulate:
+    if mask is not None and value._form.size == 1 and not accumulate:
         value = value.reshape(()).to(target.dtype)
         if tracked:
             return call_inplace(fill_mask.op, (target, mask, value), {})
@@ -183,7 +185,7 @@ def put(target: Tensor, gathered: dict[int, Tensor], value: Tensor, *, accumulat
         if mode.recorder is not None:
             check_order_is_known(gathered)
         dims, indices = unpack_masks(gathered)
-        value = fitted(target, value, index_shape("index_put_", target._data.shape, indices, dims))
+        value = fitted(target, value, index_shape("index_put_", target._form.shape, indices, dims))
         attrs: dict[str, Any] = {"dims": dims, "accumulate": accumulate}
         if tracked:
             return call_inplace(index_put_op.op, (target, value, *indices), attrs)
@@ -198,29 +200,29 @@ def lone_mask(target: Tensor, gathered: dict[int, Tensor]) -> Tensor | None:
     if len(gathered) != 1:
         return None
     ((dim, mask),) = gathered.items()
-    if not is_mask(mask) or not mask._data.ndim:
+    if not is_mask(mask) or not mask._form.ndim:
         return None
-    behind = target._data.ndim - dim - mask._data.ndim
-    return mask.to(dtypes.bool_).reshape((*mask._data.shape, *[1] * behind))
+    behind = target._form.ndim - dim - mask._form.ndim
+    return mask.to(dtypes.bool_).reshape((*mask._form.shape, *[1] * behind))
 
 
 def check_order_is_known(gathered: dict[int, Tensor]) -> None:
     """A recorded number amid gathered dimensions would be selected first, which reorders the shape."""
     dims = tuple(gathered)
     scattered = dims[-1] - dims[0] != len(dims) - 1
-    if scattered and any(not places._data.ndim for places in gathered.values()):
+    if scattered and any(not places._form.ndim for places in gathered.values()):
         mode.recorder.refuse("index_put_")
 
 
 def fitted(target: Tensor, value: Tensor, place: tuple[int, ...]) -> Tensor:
     """The value for places of this shape, or PyTorch's error when it does not fit."""
-    if value._data.dtype != target._data.dtype:
+    if value._form.dtype != target._form.dtype:
         rule = "the source and destination dtypes must match"
         raise error(RuntimeError, "index_put_", rule, destination=target, source=value)
     value = drop_leading_ones(value, len(place))
-    if not fits(value._data.shape, place):
+    if not fits(value._form.shape, place):
         rule = (
-            f"shape mismatch: value of shape {list(value._data.shape)} cannot be broadcast to {list(place)}"
+            f"shape mismatch: value of shape {list(value._form.shape)} cannot be broadcast to {list(place)}"
         )
         raise error(RuntimeError, "index_put_", rule)
     return value
@@ -245,7 +247,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     check_tensor("index_put", input)
     gathered = gathered_by(input, indices)
     dims, places = unpack_masks(gathered)
-    value = fitted(input, values, index_shape("index_put", input._data.shape, places, dims))
+    value = fitted(input, values, index_shape("index_put", input._form.shape, places, dims))
     return index_put_op(input, value, *places, dims=dims, accumulate=accumulate)
 
 
@@ -260,8 +262,8 @@ def gathered_by(self: Tensor, indices: Any) -> dict[int, Tensor]:
             check_index_kind(item)
             gathered[dim] = item
         dim += 1 if item is None else dims_used(item)
-    if dim > self._data.ndim or not gathered:
-        rule = f"a tensor of dimension {self._data.ndim} cannot be indexed by {len(indices)} tensors"
+    if dim > self._form.ndim or not gathered:
+        rule = f"a tensor of dimension {self._form.ndim} cannot be indexed by {len(indices)} tensors"
         raise error(IndexError, "index_put", rule, tensor=self)
     for place, item in gathered.items():
         check_mask(self, item, place)

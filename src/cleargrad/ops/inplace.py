@@ -14,8 +14,8 @@ import numpy as np
 
 from cleargrad.autograd.node import AccumulateGrad, Node, Output, edge_of, geometry, move_keepers, refresh
 from cleargrad.core.dtype import OF_NUMPY, can_cast
-from cleargrad.core.mode import SPECIAL, mode
-from cleargrad.core.tensor import Tensor, as_array, wrap
+from cleargrad.core.mode import SPECIAL, mode, settle
+from cleargrad.core.tensor import Tensor, as_array, room_of, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import check_operands, tie
 from cleargrad.ops.op import NO_GRAD, OPS, Op
@@ -36,8 +36,10 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
             operands = keep_old_value(op, operands, edges)
         else:
             edges = None
-    if mode.how == SPECIAL and mode.recorder is not None:
-        return assign(target, mode.recorder.call(op, operands, attrs), name)
+    if mode.how == SPECIAL:
+        recorder = mode.recorder or mode.waiter
+        if recorder is not None:
+            return assign(target, recorder.call(op, operands, attrs), name)
     run = op.run if mode.observer is None else mode.observer.around(op)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
@@ -68,6 +70,14 @@ def keep_old_value(op: Op, operands: tuple, edges: tuple) -> tuple:
 
 def old_value(x: Tensor, edge: Node | Output | None) -> Tensor:
     """A tensor that keeps what another holds now."""
+    if mode.waiter is not None and mode.recorder is None:
+        before = mode.turn(False)
+        try:
+            kept = x.clone()
+        finally:
+            mode.turn(before)
+        kept._edge = edge
+        return kept
     kept = wrap(x._data.copy(), edge)
     if mode.recorder is not None:
         mode.recorder.rename(x, kept)
@@ -100,18 +110,19 @@ def needs_grad(value: Any) -> bool:
 def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> Tensor:
     """Writes a value and its history into a tensor; with `replaces` the old one has no part in it."""
     check_memory(target, name)
-    check_result(target, value._data.shape, value._data.dtype, name)
+    check_result(target, value._form.shape, value._form.dtype, name)
     edge = edge_of(value) if mode.grad else None
     target_edge = edge_of(target) if mode.grad else None
     if edge is not None or target_edge is not None or (mode.grad and looks_into_history(target)):
         check_history(target, name)
-    if value._data.dtype != target._data.dtype:
-        value = value.to(OF_NUMPY[target._data.dtype])
+    if value._form.dtype != target._form.dtype:
+        value = value.to(OF_NUMPY[target._form.dtype])
         edge = edge_of(value) if mode.grad else None
-    recorder = mode.recorder
-    if recorder is not None:
-        value = recorder.write(target, value)
-    if recorder is None or recorder.fills:
+    if mode.recorder is not None:
+        mode.recorder.write(target, value)
+    elif mode.waiter is not None:
+        mode.waiter.write(target, value)
+    else:
         np.copyto(target._data, value._data, casting="unsafe")
     target.bump()
     if edge is None and target_edge is not None:
@@ -125,13 +136,13 @@ def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> 
 
 def forget(target: Tensor, edge: Node | Output) -> Node:
     """The history of a value that replaced another without depending on it: what flows back is zero."""
-    data = target._data
+    data = target._form
     return tie(OPS["overwrite"], (target,), {}, (edge,), data.shape, data.dtype, ())
 
 
 def replace(target: Tensor, value: Tensor, old: Node | Output | None, new: Any) -> Node:
     """The history of a copy: the gradient goes to the source, zeros to what was there before."""
-    data = target._data
+    data = target._form
     return tie(OPS["copy"], (target, value), {}, (old, new), data.shape, data.dtype, ())
 
 
@@ -148,12 +159,14 @@ def write_out(out: Tensor | tuple, result: Any, name: str) -> Any:
     if not can_cast(result.dtype, out.dtype):
         rule = f"result type {result.dtype} can't be cast to the desired output type {out.dtype}"
         raise error(RuntimeError, name, rule)
-    if mode.recorder is not None and out._data.shape == result._data.shape:
+    if mode.recorder is not None and out._form.shape == result._form.shape:
         return assign(out, result, name)
-    if out._data.shape != result._data.shape:
+    settle()
+    if out._form.shape != result._form.shape:
         if mode.recorder is not None:
             mode.recorder.refuse(name)
-        out._data = np.empty(result._data.shape, out._data.dtype)
+        room_of(out).known = False
+        out._data = out._form = np.empty(result._form.shape, out._form.dtype)
     np.copyto(out._data, result._data, casting="unsafe")
     out.bump()
     return out
@@ -166,7 +179,7 @@ def check_memory(target: Any, name: str) -> None:
     """Refuses targets that are not tensors, and memory where two elements are one."""
     if not isinstance(target, Tensor):
         raise error(TypeError, name, f"argument 'self' must be Tensor, not {type(target).__name__}")
-    data = target._data
+    data = target._form
     if (
         data.size
         and 0 in data.strides
@@ -208,10 +221,10 @@ def check_history(target: Tensor, name: str) -> None:
 
 
 def check_result(target: Tensor, shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
-    if target._data.shape != shape:
-        rule = f"output with shape {list(target._data.shape)} doesn't match the broadcast shape {list(shape)}"
+    if target._form.shape != shape:
+        rule = f"output with shape {list(target._form.shape)} doesn't match the broadcast shape {list(shape)}"
         raise error(RuntimeError, name, rule, target=target)
-    if dtype is not target._data.dtype and not can_cast(OF_NUMPY[dtype], target.dtype):
+    if dtype is not target._form.dtype and not can_cast(OF_NUMPY[dtype], target.dtype):
         rule = f"result type {OF_NUMPY[dtype]} can't be cast to the desired output type {target.dtype}"
         raise error(RuntimeError, name, rule, target=target)
 
@@ -226,7 +239,7 @@ def rebase(target: Tensor, edge: Node | Output | None) -> None:
     scatter = OPS["as_strided_scatter"]
     attrs = geometry(target, base)
     edges = (base._edge, edge)
-    data = base._data
+    data = base._form
     before = base._edge
     base._edge = tie(scatter, (base, target), attrs, edges, data.shape, data.dtype, ())
     move_keepers(before, base._edge)

@@ -54,7 +54,7 @@ def run_cat(*xs: np.ndarray, dim: int, sizes: tuple[int | None, ...]) -> np.ndar
 
 
 def cat_spec(*xs: Tensor, dim: int, sizes: tuple[int | None, ...]) -> Spec:
-    shapes = [x._data.shape for x, size in zip(xs, sizes, strict=True) if size is not None]
+    shapes = [x._form.shape for x, size in zip(xs, sizes, strict=True) if size is not None]
     first = shapes[0]
     for position, shape in enumerate(shapes):
         if not shape:
@@ -106,7 +106,7 @@ cat_op = opaque(
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Joins tensors along a dimension; all other sizes must match."""
     operands = tensor_list("cat", tensors, ValueError)
-    shapes = [operand._data.shape for operand in operands]
+    shapes = [operand._form.shape for operand in operands]
     skipped = [shape == (0,) for shape in shapes]
     if all(skipped):
         skipped = [False] * len(shapes)
@@ -141,9 +141,9 @@ def run_stack(*xs: np.ndarray, dim: int) -> np.ndarray:
 
 
 def stack_spec(*xs: Tensor, dim: int) -> Spec:
-    first = xs[0]._data.shape
+    first = xs[0]._form.shape
     for position, x in enumerate(xs):
-        if x._data.shape != first:
+        if x._form.shape != first:
             rule = f"expects each tensor to be equal size, but got {list(first)} at entry 0"
             entry: dict[str, Any] = {f"entry {position}": x}
             raise error(RuntimeError, "stack", rule, **entry)
@@ -176,7 +176,7 @@ stack_op = fused(
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Joins tensors of one shape along a new dimension."""
     operands = tensor_list("stack", tensors)
-    return stack_op(*operands, dim=wrap_dim("stack", dim, operands[0]._data.ndim + 1))
+    return stack_op(*operands, dim=wrap_dim("stack", dim, operands[0]._form.ndim + 1))
 
 
 # At least so many dimensions -------------------------------------------------------------------------------
@@ -209,15 +209,15 @@ def at_least(name: str, grow: Callable[[Tensor], Tensor], words: str) -> Callabl
 
 
 def to_1d(x: Tensor) -> Tensor:
-    return x if x._data.ndim else reshape(x, (1,))
+    return x if x._form.ndim else reshape(x, (1,))
 
 
 def to_2d(x: Tensor) -> Tensor:
-    return x if x._data.ndim > 1 else unsqueeze(to_1d(x), 0)
+    return x if x._form.ndim > 1 else unsqueeze(to_1d(x), 0)
 
 
 def to_3d(x: Tensor) -> Tensor:
-    return x if x._data.ndim > 2 else unsqueeze(to_2d(x), -1)
+    return x if x._form.ndim > 2 else unsqueeze(to_2d(x), -1)
 
 
 atleast_1d = at_least("atleast_1d", to_1d, "Tensors with at least one dimension.")
@@ -253,11 +253,11 @@ def stacking(
 
 
 def to_column(x: Tensor) -> Tensor:
-    return x if x._data.ndim > 1 else reshape(x, (x._data.size, 1))
+    return x if x._form.ndim > 1 else reshape(x, (x._form.size, 1))
 
 
 hstack = stacking(
-    "hstack", to_1d, lambda x: min(x._data.ndim - 1, 1), "Joins columns: dimension 1, or 0 of vectors."
+    "hstack", to_1d, lambda x: min(x._form.ndim - 1, 1), "Joins columns: dimension 1, or 0 of vectors."
 )
 vstack = stacking("vstack", to_2d, lambda x: 0, "Joins rows: dimension 0.", aliases=("row_stack",))
 dstack = stacking("dstack", to_3d, lambda x: 2, "Joins in depth: dimension 2.")
@@ -305,8 +305,8 @@ def block_parts(*xs: Tensor, shapes: tuple) -> Tensor:
     width = sum(block_sizes(shape)[1] for shape in shapes)
     rows = []
     for x, (_, columns) in zip(xs, block_places(shapes), strict=True):
-        block, zero = x.reshape(block_sizes(x._data.shape)), x.new_zeros(())
-        height = block._data.shape[0]
+        block, zero = x.reshape(block_sizes(x._form.shape)), x.new_zeros(())
+        height = block._form.shape[0]
         left, right = (zero.expand(height, n) for n in (columns.start, width - columns.stop))
         rows.append(cat([left, block, right], 1))
     return cat(rows)
@@ -337,7 +337,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
         return wrap(np.empty((1, 0), get_default_dtype().numpy))
     operands = tensor_list("block_diag", tensors)
     for position, operand in enumerate(operands):
-        if operand._data.ndim > 2:
-            rule = f"input tensors must have 2 or fewer dimensions; input {position} has {operand._data.ndim}"
+        if operand._form.ndim > 2:
+            rule = f"input tensors must have 2 or fewer dimensions; input {position} has {operand._form.ndim}"
             raise error(RuntimeError, "block_diag", rule)
-    return block_op(*operands, shapes=tuple(operand._data.shape for operand in operands))
+    return block_op(*operands, shapes=tuple(operand._form.shape for operand in operands))

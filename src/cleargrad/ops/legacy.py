@@ -13,7 +13,8 @@ import numpy as np
 from cleargrad.autograd.node import edge_of
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Size, contiguous_strides, count, sizes_of
-from cleargrad.core.tensor import Tensor, cell_of, wrap
+from cleargrad.core.mode import settle
+from cleargrad.core.tensor import Tensor, cell_of, room_of, wrap
 from cleargrad.errors import error
 from cleargrad.ops.conversion import contiguous_format, memory_format
 from cleargrad.ops.creation import FUNCTIONS, allocate, array_of, empty_strided, sized
@@ -125,7 +126,9 @@ def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None
 
 def place_memory(self: Tensor, data: np.ndarray) -> Tensor:
     """Makes an array the memory of a tensor that is no longer anybody's view."""
-    self._data = data
+    settle()
+    room_of(self).known = False
+    self._data = self._form = data
     self._base = None
     self.bump()
     return self
@@ -140,7 +143,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format = contiguous
     """Gives the tensor another size: inside its storage when it fits, else in larger memory with a copy."""
     check_untracked("resize_", self)
     shape = sized("resize_", sizes)
-    if shape == self._data.shape:
+    if shape == self._form.shape:
         return self
     data, total = self._data, count(shape)
     stride = contiguous_strides(shape)
@@ -156,7 +159,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format = contiguous
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """`resize_` to the shape of another tensor."""
     check_tensor("resize_as_", the_template, "the_template")
-    return resize_(self, the_template._data.shape)
+    return resize_(self, the_template._form.shape)
 
 
 def set_(
@@ -165,9 +168,9 @@ def set_(
     """Makes the tensor look into the memory of another, from then on sharing it."""
     check_untracked("set_", self)
     if source is None:
-        return place_memory(self, np.empty((0,), self._data.dtype))
+        return place_memory(self, np.empty((0,), self._form.dtype))
     check_tensor("set_", source, "source")
-    if source._data.dtype != self._data.dtype:
+    if source._form.dtype != self._form.dtype:
         rule = f"could not set tensor of type {source.dtype} to a tensor of type {self.dtype}"
         raise error(RuntimeError, "set_", rule)
     if size is not None:
@@ -175,6 +178,7 @@ def set_(
         source = source.as_strided(
             shape, contiguous_strides(shape) if stride is None else stride, storage_offset
         )
+    room_of(source).known = False
     self._ver = cell_of(source)
     return place_memory(self, source._data)
 

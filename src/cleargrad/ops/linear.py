@@ -40,14 +40,14 @@ def linear_samples() -> Iterator[Sample]:
 
 
 def linear_spec(bias: Tensor, x: Tensor, weight: Tensor) -> Spec:
-    a, w, b = x._data.shape, weight._data.shape, bias._data.shape
+    a, w, b = x._form.shape, weight._form.shape, bias._form.shape
     check_dtypes("linear", x, weight, bias)
     if len(w) != 2 or not a or a[-1] != w[1]:
         rule = "the last dimension of `input` must equal the last of `weight`, which is (out, in)"
         raise error(RuntimeError, "linear", rule, input=x, weight=weight)
     if broadcast("linear", (*a[:-1], w[0]), b) != (*a[:-1], w[0]):
         raise error(RuntimeError, "linear", f"`bias` cannot be expanded to {(*a[:-1], w[0])}", bias=bias)
-    return Spec((*a[:-1], w[0]), OF_NUMPY[x._data.dtype])
+    return Spec((*a[:-1], w[0]), OF_NUMPY[x._form.dtype])
 
 
 def run_linear(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -66,15 +66,16 @@ def run_linear(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarra
 
 def rows_of(x: Tensor) -> Tensor:
     """All dimensions but the last as one."""
-    shape = x._data.shape
+    shape = x._form.shape
     return x if len(shape) == 2 else x.reshape(count(shape[:-1]), shape[-1])
 
 
 def linear_bias_gradient(g: Tensor, *, bias_shape: tuple[int, ...]) -> Tensor:
     """What the walk would sum up for every other op, summed at once."""
-    data = g._data
-    if not unwatched(g, g) or bias_shape != data.shape[-1:] or data.ndim < 2 or not data.size:
+    form = g._form
+    if not unwatched(g, g) or bias_shape != form.shape[-1:] or form.ndim < 2 or not form.size:
         return g
+    data = g._data
     return wrap(add_rows(data.reshape(1, -1, data.shape[-1])))
 
 
@@ -83,7 +84,7 @@ def linear_input_gradient(g: Tensor, weight: Tensor) -> Tensor:
 
 
 def linear_weight_gradient(g: Tensor, x: Tensor) -> Tensor:
-    if not unwatched(g, x) or not x._data.size:
+    if not unwatched(g, x) or not x._form.size:
         return transposed(rows_of(g)) @ conj(rows_of(x))
     left, right = g._data, x._data
     if left.ndim != 2:
@@ -111,7 +112,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if bias is None:
         check_tensor("linear", input)
         check_tensor("linear", weight, "weight")
-        return matmul_door(input, transposed(weight) if weight._data.ndim > 1 else weight)
+        return matmul_door(input, transposed(weight) if weight._form.ndim > 1 else weight)
     how = gate.how or mode.how
     if how == SPECIAL or not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
         return linear_op(bias, input, weight)

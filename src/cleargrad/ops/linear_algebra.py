@@ -39,32 +39,32 @@ def definite(*shape: int, seed: int = 0) -> np.ndarray:
 def check_matrix(op: str, A: Any, name: str = "A", *, square: bool = False) -> None:
     """Refuses what is not a stack of (square) matrices of float32, float64 or complex numbers."""
     check_tensor(op, A, name)
-    if A._data.ndim < 2:
+    if A._form.ndim < 2:
         rule = f"the input tensor {name} must have at least 2 dimensions"
         raise error(RuntimeError, op, rule, **{name: A})
-    if OF_NUMPY[A._data.dtype].category < FLOAT or A._data.dtype in NARROW:
+    if OF_NUMPY[A._form.dtype].category < FLOAT or A._form.dtype in NARROW:
         rule = "expected a float32, float64 or complex tensor"
         raise error(RuntimeError, op, rule, **{name: A})
-    if square and A._data.shape[-1] != A._data.shape[-2]:
+    if square and A._form.shape[-1] != A._form.shape[-2]:
         rule = f"{name} must be batches of square matrices"
         raise error(RuntimeError, op, rule, **{name: A})
 
 
 def identity(rows: int, columns: int, like: Tensor) -> Tensor:
-    return wrap(np.eye(rows, columns, dtype=like._data.dtype))
+    return wrap(np.eye(rows, columns, dtype=like._form.dtype))
 
 
 def identity_of(A: Tensor) -> Tensor:
     """The identity in A's shape, as a function of A: its gradient is zero, not missing."""
     everywhere = wrap(np.ones((), np.bool_))
-    rows, columns = A._data.shape[-2:]
+    rows, columns = A._form.shape[-2:]
     return A.masked_fill(everywhere, 0) + identity(rows, columns, A)
 
 
 def square_spec(op: str) -> Callable:
     def spec(A: Tensor, **attrs: Any) -> Spec:
         check_matrix(op, A, square=True)
-        return Spec(A._data.shape, A.dtype)
+        return Spec(A._form.shape, A.dtype)
 
     return spec
 
@@ -73,7 +73,7 @@ def with_info(spec: Callable) -> Callable:
     """The spec of a kernel that also tells, for every matrix of the first operand, where it failed."""
 
     def both(A: Tensor, *others: Tensor, **attrs: Any) -> list[Spec]:
-        return [spec(A, *others), Spec(A._data.shape[:-2], int32)]
+        return [spec(A, *others), Spec(A._form.shape[:-2], int32)]
 
     return both
 
@@ -173,8 +173,8 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> tuple:
 def solve_spec(A: Tensor, B: Tensor) -> Spec:
     check_matrix("linalg.solve", A, square=True)
     check_matrix("linalg.solve", B, "B")
-    a, b = A._data.shape, B._data.shape
-    if A._data.dtype != B._data.dtype or a[-1] != b[-2]:
+    a, b = A._form.shape, B._form.shape
+    if A._form.dtype != B._form.dtype or a[-1] != b[-2]:
         raise error(
             RuntimeError, "linalg.solve", "expected A and B of the same dtype and number of rows", A=A, B=B
         )
@@ -220,7 +220,7 @@ def solve_any(A: Tensor, B: Tensor, left: bool, check: bool) -> tuple[Tensor, Te
     """Systems from either side; B is a vector (or a stack of them) when its shape says so."""
     check_tensor("linalg.solve", B, "B")
     check_matrix("linalg.solve", A, square=True)
-    a, b = A._data.shape, B._data.shape
+    a, b = A._form.shape, B._form.shape
     vector = len(b) == 1 or (len(a) - 1 == len(b) and a[:-1] == b)
     if vector and not left:
         rule = "vectors on the left are not supported: B must be a matrix when left=False"
@@ -264,7 +264,7 @@ def batch_spec(op: str, outputs: int = 1) -> Callable:
     def spec(A: Tensor) -> Any:
         check_matrix(op, A, square=True)
         kinds = (A.dtype, A.dtype.to_real())[:outputs]
-        specs = [Spec(A._data.shape[:-2], kind) for kind in kinds]
+        specs = [Spec(A._form.shape[:-2], kind) for kind in kinds]
         return specs if outputs > 1 else specs[0]
 
     return spec
@@ -311,7 +311,7 @@ def det(A: Tensor) -> Tensor:
 
 def slogdet_vjp(g: list, A: Tensor, out0: Tensor) -> Tensor:
     slope = g[1]
-    if A._data.dtype.kind == "c":
+    if A._form.dtype.kind == "c":
         turn = g[0] * conj(out0)
         slope = slope + turn - turn.real
     return slope[..., None, None] * adjoint(inverse_op(A, check=False)[0])
@@ -346,6 +346,6 @@ def slogdet_(input: Tensor) -> tuple:
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant; NaN when it is negative."""
     sign, size = slogdet_op(input)
-    if input._data.dtype.kind == "c":
+    if input._form.dtype.kind == "c":
         return size + sign.log()
     return size.masked_fill(sign == -1, float("nan"))

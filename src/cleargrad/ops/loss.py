@@ -117,7 +117,7 @@ def check_pair(name: str, input: Tensor, target: Tensor) -> None:
 def broadcast_pair(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Input and target in one shape, with PyTorch's warning when they came in two."""
     check_pair(name, input, target)
-    a, b = input._data.shape, target._data.shape
+    a, b = input._form.shape, target._form.shape
     if a == b:
         return input, target
     warnings.warn(
@@ -133,12 +133,12 @@ def broadcast_pair(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Te
 
 def check_same_size(name: str, input: Tensor, target: Tensor) -> None:
     check_pair(name, input, target)
-    if input._data.shape != target._data.shape:
+    if input._form.shape != target._form.shape:
         raise error(ValueError, name, "target and input must have the same size", input=input, target=target)
 
 
 def check_floats(name: str, **tensors: Any) -> None:
-    kinds = {OF_NUMPY[tensor._data.dtype] for tensor in tensors.values()}
+    kinds = {OF_NUMPY[tensor._form.dtype] for tensor in tensors.values()}
     if any(kind.category != FLOAT for kind in kinds):
         raise error(RuntimeError, name, "expected floating point tensors", **tensors)
 
@@ -152,7 +152,7 @@ def weighted(name: str, values: Tensor, weight: Tensor, reduction: str) -> Tenso
 
 def check_weight(name: str, values: Tensor, weight: Tensor) -> None:
     check_tensor(name, weight, "weight")
-    if weight._data.shape != values._data.shape:
+    if weight._form.shape != values._form.shape:
         raise error(
             ValueError, name, "weights and input must have the same size", input=values, weight=weight
         )
@@ -435,7 +435,7 @@ def kl_div(
     else:
         values = target.xlogy(target) - target * input
     total = reduce_values(values, reduction)
-    return total / input._data.shape[0] if by_batch and input._data.ndim else total
+    return total / input._form.shape[0] if by_batch and input._form.ndim else total
 
 
 # Likelihoods -----------------------------------------------------------------------------------------------
@@ -512,8 +512,8 @@ def variance_like(input: Tensor, var: Tensor | float) -> Tensor:
     if not isinstance(var, Tensor):
         if var < 0:
             raise error(ValueError, "gaussian_nll_loss", "var has negative entry/entries", var=var)
-        return input.new_full((1,) * input._data.ndim, var)
-    shape, own = input._data.shape, var._data.shape
+        return input.new_full((1,) * input._form.ndim, var)
+    shape, own = input._form.shape, var._form.shape
     if mode.recorder is None and (var._data < 0).any():
         raise error(ValueError, "gaussian_nll_loss", "var has negative entry/entries", var=var)
     if own == shape:

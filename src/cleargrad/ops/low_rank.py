@@ -26,14 +26,14 @@ def nearly_low_rank(*shape: int) -> object:
 
 def rows_and_columns(op: str, A: Tensor) -> tuple[int, int]:
     check_tensor(op, A, "A")
-    if A._data.ndim < 2:
+    if A._form.ndim < 2:
         raise error(ValueError, op, "expected a matrix or a stack of them", A=A)
-    return A._data.shape[-2:]
+    return A._form.shape[-2:]
 
 
 def spanning(A: Tensor, q: int, niter: int) -> Tensor:
     """q orthonormal columns that nearly span A's; every iteration favours the larger singular values."""
-    Q = qr(A @ randn(A._data.shape[-1], q, dtype=A.dtype)).Q
+    Q = qr(A @ randn(A._form.shape[-1], q, dtype=A.dtype)).Q
     for _ in range(niter):
         Q = qr(adjoint(A) @ Q).Q
         Q = qr(A @ Q).Q

@@ -92,12 +92,12 @@ def check_cosine_operands(input1: Tensor, input2: Tensor, target: Tensor) -> Non
     name = "cosine_embedding_loss"
     check_pair(name, input1, target)
     check_tensor(name, input2, "input2")
-    rank = target._data.ndim
+    rank = target._form.ndim
     if rank > 1:
         raise error(
             RuntimeError, name, "0D or 1D target tensor expected, multi-target not supported", target=target
         )
-    if (input1._data.ndim, input2._data.ndim) != (rank + 1, rank + 1):
+    if (input1._form.ndim, input2._form.ndim) != (rank + 1, rank + 1):
         rule = f"a {rank}D target tensor expects {rank + 1}D input tensors"
         raise error(RuntimeError, name, rule, input1=input1, input2=input2, target=target)
 
@@ -121,7 +121,7 @@ def margin_ranking_loss(
     reduction = chosen_reduction(size_average, reduce, reduction)
     check_pair("margin_ranking_loss", input1, target)
     check_tensor("margin_ranking_loss", input2, "input2")
-    if not input1._data.ndim == input2._data.ndim == target._data.ndim:
+    if not input1._form.ndim == input2._form.ndim == target._form.ndim:
         rule = "all input tensors should have the same number of dimensions"
         raise error(RuntimeError, "margin_ranking_loss", rule, input1=input1, input2=input2, target=target)
     return reduce_values((-target * (input1 - input2) + margin).clamp(min=0), reduction)
@@ -151,7 +151,7 @@ def soft_margin_loss(
     """log(1 + exp(−target·input)), for targets of −1 and 1."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     check_pair("soft_margin_loss", input, target)
-    if input._data.shape != target._data.shape:
+    if input._form.shape != target._form.shape:
         input, target = input + target * 0, target + input.detach() * 0
     return soft_margin(input, target, reduction=reduction)
 
@@ -204,7 +204,7 @@ def check_triplet(name: str, anchor: Tensor, positive: Tensor, negative: Tensor,
         check_tensor(name, tensor, role)
     if margin <= 0:
         raise error(ValueError, name, f"margin must be greater than 0, got {margin}")
-    if not anchor._data.ndim == positive._data.ndim == negative._data.ndim:
+    if not anchor._form.ndim == positive._form.ndim == negative._form.ndim:
         rule = "the anchor, positive, and negative tensors are expected to have the same number of dimensions"
         raise error(RuntimeError, name, rule, anchor=anchor, positive=positive, negative=negative)
 
@@ -262,16 +262,16 @@ def multi_margin_loss(
     """Σ over wrong classes i of max(0, margin − input[target] + input[i])ᵖ, divided by all classes."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     check_tensor("multi_margin_loss", input)
-    input = input if input._data.ndim else input.unsqueeze(0)
+    input = input if input._form.ndim else input.unsqueeze(0)
     check_multi_margin(input, target, p, weight)
-    places = target.reshape(*input._data.shape[:-1], 1)
+    places = target.reshape(*input._form.shape[:-1], 1)
     own = input.gather(-1, places)
     lacking = (margin - own + input).clamp(min=0)
     if p == 2:
         lacking = lacking * lacking
     if weight is not None:
         lacking = lacking * weight[places]
-    classes = input._data.shape[-1]
+    classes = input._form.shape[-1]
     values = lacking.scatter(-1, places, 0).sum(-1) / classes
     return reduce_values(values, reduction)
 
@@ -281,12 +281,12 @@ def check_multi_margin(input: Tensor, target: Tensor, p: int, weight: Tensor | N
     check_pair(name, input, target)
     if p not in (1, 2):
         raise error(ValueError, name, "only p == 1 and p == 2 supported", p=p)
-    shape = input._data.shape
+    shape = input._form.shape
     if len(shape) > 2 or shape[-1] == 0:
         raise error(RuntimeError, name, "expected non-empty vector or matrix", input=input)
-    if target._data.shape not in ((shape[:-1],) if len(shape) == 2 else ((), (1,))):
+    if target._form.shape not in ((shape[:-1],) if len(shape) == 2 else ((), (1,))):
         raise error(RuntimeError, name, "expected one target for each sample", input=input, target=target)
-    if weight is not None and weight._data.shape != shape[-1:]:
+    if weight is not None and weight._form.shape != shape[-1:]:
         raise error(RuntimeError, name, "expected one weight for each class", input=input, weight=weight)
     check_range(name, target, 0, shape[-1])
 
@@ -319,15 +319,15 @@ def multilabel_margin_loss(
     name = "multilabel_margin_loss"
     reduction = chosen_reduction(size_average, reduce, reduction)
     check_pair(name, input, target)
-    if target._data.shape != input._data.shape:
+    if target._form.shape != input._form.shape:
         raise error(RuntimeError, name, "inconsistent target size", input=input, target=target)
-    if not input._data.ndim:
+    if not input._form.ndim:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
-    classes = input._data.shape[-1]
+    classes = input._form.shape[-1]
     check_range(name, target, -1, classes)
     named = (target >= 0).long().cumprod(-1).to(input.dtype)  # 1 up to the first −1
     places = target.clamp(min=0)
-    right = input.detach().new_zeros(input._data.shape).scatter_add(-1, places, named).clamp(max=1)
+    right = input.detach().new_zeros(input._form.shape).scatter_add(-1, places, named).clamp(max=1)
     own = input.gather(-1, places)
     lacking = (1 - own.unsqueeze(-1) + input.unsqueeze(-2)).clamp(min=0)
     pairs = named.unsqueeze(-1) * (1 - right).unsqueeze(-2)
@@ -356,4 +356,4 @@ def multilabel_soft_margin_loss(
     values = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         values = values * weight
-    return reduce_values(values.sum(-1) / input._data.shape[-1], reduction)
+    return reduce_values(values.sum(-1) / input._form.shape[-1], reduction)

@@ -64,7 +64,7 @@ def fill_samples() -> Iterator[Sample]:
 
 
 def fill_spec(x: Tensor, mask: Tensor, value: Tensor) -> Spec:
-    return Spec(broadcast("masked_fill", x._data.shape, mask._data.shape), x.dtype)
+    return Spec(broadcast("masked_fill", x._form.shape, mask._form.shape), x.dtype)
 
 
 def fill_op(name: str, node: str | None = None) -> Callable:
@@ -117,17 +117,17 @@ def as_fill(op: str, value: Any, like: Tensor) -> Tensor:
         return wrap(as_number(op, value, like.dtype))
     if not isinstance(value, Tensor):
         raise error(TypeError, op, f"argument 'value' must be Number or Tensor, not {type(value).__name__}")
-    if value._data.ndim:
+    if value._form.ndim:
         raise error(RuntimeError, op, "only a 0-dimensional value tensor is supported", value=value)
     return value.to(like.dtype)
 
 
 fill_all = fused(
     "fill",
-    lambda x, value: value.expand(x._data.shape),
-    spec=lambda x, value: Spec(x._data.shape, x.dtype),
+    lambda x, value: value.expand(x._form.shape),
+    spec=lambda x, value: Spec(x._form.shape, x.dtype),
     run=lambda x, value: np.full_like(x, value),
-    vjp=(lambda g: g.new_zeros(g._data.shape), lambda g: g),
+    vjp=(lambda g: g.new_zeros(g._form.shape), lambda g: g),
     samples=lambda: iter(
         [Sample(real(3, 4), 2.5), Sample(real(3, 4), real(seed=1)), Fails(RuntimeError, real(3), real(3))]
     ),
@@ -164,7 +164,7 @@ def masked_scatter_spec(x: Tensor, mask: Tensor, source: Tensor) -> Spec:
             input=x,
             source=source,
         )
-    return Spec(broadcast("masked_scatter", x._data.shape, mask._data.shape), x.dtype)
+    return Spec(broadcast("masked_scatter", x._form.shape, mask._form.shape), x.dtype)
 
 
 def run_masked_scatter(x: np.ndarray, mask: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -188,11 +188,11 @@ def run_masked_collect(x: np.ndarray, mask: np.ndarray, *, shape: tuple) -> np.n
 
 def masked_scatter_parts(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The k-th place of the mask takes the k-th element: a running count of the places is their index."""
-    shape = broadcast("masked_scatter", x._data.shape, mask._data.shape)
-    if not source._data.size:
+    shape = broadcast("masked_scatter", x._form.shape, mask._form.shape)
+    if not source._form.size:
         return x.expand(shape)
     mask = mask.expand(shape)
-    order = (mask.reshape(-1).cumsum(0) - 1).clamp(0, source._data.size - 1)
+    order = (mask.reshape(-1).cumsum(0) - 1).clamp(0, source._form.size - 1)
     return source.reshape(-1).index_select(0, order).reshape(shape).where(mask, x)
 
 
@@ -249,7 +249,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the mask holds, as one line."""
     check_tensor("masked_select", input)
     check_mask_kind("masked_select", mask)
-    shape = broadcast("masked_select", input._data.shape, mask._data.shape)
+    shape = broadcast("masked_select", input._form.shape, mask._form.shape)
     return masked_read(input.expand(shape), mask.expand(shape))
 
 
@@ -281,7 +281,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     check_tensor("nonzero", input)
     if not as_tuple:
         return places(input)
-    return places(input if input._data.ndim else input.reshape(1)).unbind(1)
+    return places(input if input._form.ndim else input.reshape(1)).unbind(1)
 
 
 @composite(nonzero_samples, method=True, vjp=NO_GRAD)

@@ -66,17 +66,17 @@ def matmul_samples() -> Iterator[Sample]:
 
 def check_dtypes(op: str, x: Tensor, *others: Tensor) -> None:
     """Products do not promote: all operands have one dtype, and it is not bool."""
-    if any(y._data.dtype != x._data.dtype for y in others):
+    if any(y._form.dtype != x._form.dtype for y in others):
         facts: dict[str, Any] = {f"operand {k}": y for k, y in enumerate((x, *others))}
         raise error(RuntimeError, op, "expected all operands to have the same dtype", **facts)
-    if x._data.dtype.kind == "b" and all(y._data.size for y in (x, *others)):
+    if x._form.dtype.kind == "b" and all(y._form.size for y in (x, *others)):
         raise error(NotImplementedError, op, "not implemented for torch.bool", input=x)
 
 
 def check_ranks(op: str, ranks: tuple[int, ...], *operands: Tensor) -> None:
     for x, rank in zip(operands, ranks, strict=True):
         check_tensor(op, x)
-        if x._data.ndim != rank:
+        if x._form.ndim != rank:
             rule = f"expected operands with {' and '.join(map(str, ranks))} dimensions"
             facts: dict[str, Any] = {f"operand {k}": y for k, y in enumerate(operands)}
             raise error(RuntimeError, op, rule, **facts)
@@ -84,7 +84,7 @@ def check_ranks(op: str, ranks: tuple[int, ...], *operands: Tensor) -> None:
 
 def product_shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
     """The shape of `x @ y`, by the rules of matmul."""
-    a, b = x._data.shape, y._data.shape
+    a, b = x._form.shape, y._form.shape
     if not a or not b:
         raise error(RuntimeError, op, "both arguments need to be at least 1D", input=x, other=y)
     if a[-1] != b[max(len(b) - 2, 0)]:
@@ -135,7 +135,7 @@ def product(
         if ranks is not None:
             check_ranks(name, ranks, x, y)
         check_dtypes(name, x, y)
-        return Spec(product_shape(name, x, y), OF_NUMPY[x._data.dtype])
+        return Spec(product_shape(name, x, y), OF_NUMPY[x._form.dtype])
 
     rules: dict[str, Any] = {"spec": spec, "run": run_product, "vjp": vjp, "samples": SAMPLES[name]}
     rules["spec_first"] = False
@@ -172,8 +172,8 @@ def dot_samples() -> Iterator[Sample]:
 
 def unwatched(g: Tensor, x: Tensor) -> bool:
     """Whether a gradient is a product of arrays and nothing else: no graph, no casts, one kind of real floats."""
-    kind = g._data.dtype
-    return mode.how == NO_GRAD and kind is x._data.dtype and (kind is F32 or kind is F64)
+    kind = g._form.dtype
+    return mode.how == NO_GRAD and kind is x._form.dtype and (kind is F32 or kind is F64)
 
 
 def left_gradient(g: Tensor, y: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ dot_op = product(
 def matmul_of_any_rank(input: Tensor, other: Tensor) -> Tensor:
     check_tensor("matmul", input)
     check_tensor("matmul", other, "other")
-    a, b = input._data.ndim, other._data.ndim
+    a, b = input._form.ndim, other._form.ndim
     if a == 2 and b == 2:
         return mm_op(input, other)
     if a >= 2 and b >= 2:
@@ -245,7 +245,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 def check_batches(op: str, x: Tensor, y: Tensor) -> None:
     check_ranks(op, (3, 3), x, y)
-    if x._data.shape[0] != y._data.shape[0]:
+    if x._form.shape[0] != y._form.shape[0]:
         raise error(RuntimeError, op, "expected stacks of the same number of matrices", input=x, other=y)
 
 
@@ -296,9 +296,9 @@ def add_product(name: str, shape: Callable, samples: Callable, node: str | None 
     def spec(input: Tensor, x: Tensor, y: Tensor, *, beta: Any, alpha: Any) -> Spec:
         result = shape(name, x, y)
         check_dtypes(name, x, y, input)
-        if broadcast(name, input._data.shape, result) != result:
+        if broadcast(name, input._form.shape, result) != result:
             raise error(RuntimeError, name, f"`input` cannot be expanded to {result}", input=input)
-        return Spec(result, OF_NUMPY[x._data.dtype])
+        return Spec(result, OF_NUMPY[x._form.dtype])
 
     def run(input: np.ndarray, x: np.ndarray, y: np.ndarray, *, beta: Any, alpha: Any) -> np.ndarray:
         kind = input.dtype
@@ -319,7 +319,7 @@ def add_product(name: str, shape: Callable, samples: Callable, node: str | None 
         value = x @ y
         if name == "addbmm":
             value = value.sum(0)
-        if x._data.dtype.kind in "iu":
+        if x._form.dtype.kind in "iu":
             beta, alpha = int(beta), int(alpha)
         value = scaled(value, alpha)
         return value if beta == 0 else scaled(input, beta) + value
@@ -335,7 +335,7 @@ def add_product(name: str, shape: Callable, samples: Callable, node: str | None 
 
 def adjoint_left(g: Tensor, y: Tensor, x_shape: tuple[int, ...]) -> Tensor:
     """The gradient of the left factor; beside a vector it is an outer product."""
-    return outer(g, conj(y)) if y._data.ndim == 1 else g @ adjoint(y)
+    return outer(g, conj(y)) if y._form.ndim == 1 else g @ adjoint(y)
 
 
 def added_samples(input: tuple, x: tuple, y: tuple) -> Callable[[], Iterator[Sample]]:
@@ -413,6 +413,6 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     check_alpha("addr", beta, input, vec1, vec2)
     check_alpha("addr", alpha, input, vec1, vec2)
     result = scaled(outer(vec1, vec2), alpha)
-    if broadcast("addr", input._data.shape, result._data.shape) != result._data.shape:
+    if broadcast("addr", input._form.shape, result._form.shape) != result._form.shape:
         raise error(RuntimeError, "addr", f"`input` cannot be expanded to {tuple(result.shape)}", input=input)
     return result if beta == 0 else scaled(input, beta) + result

@@ -33,7 +33,7 @@ def power_samples() -> Iterator[Sample]:
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """A multiplied by itself n times, by repeated squaring; negative powers are powers of the inverse."""
     check_tensor("linalg.matrix_power", input)
-    shape = input._data.shape
+    shape = input._form.shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise error(
             RuntimeError, "linalg.matrix_power", "input must be batches of square matrices", input=input
@@ -83,7 +83,7 @@ def run_exponential(A: np.ndarray) -> np.ndarray:
 
 def exponential_vjp(g: Tensor, A: Tensor) -> Tensor:
     """The derivative of exp at Aᴴ in the direction g is a block of exp([[Aᴴ, g], [0, Aᴴ]])."""
-    n = A._data.shape[-1]
+    n = A._form.shape[-1]
     upper = cat([adjoint(A), g], -1)
     lower = cat([(g * 0), adjoint(A)], -1)
     return exponential(cat([upper, lower], -2))[..., :n, n:]
@@ -117,7 +117,7 @@ def exponential_reference(torch: Any) -> Callable:
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of a square matrix."""
     check_tensor("linalg.matrix_exp", input)
-    if input._data.dtype in NARROW:
+    if input._form.dtype in NARROW:
         return exponential(input.float()).to(input.dtype)
     return exponential(input)
 
@@ -137,7 +137,7 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of a tensor as a linear map from its last dimensions to its first `ind`."""
     if ind <= 0:
         raise error(RuntimeError, "linalg.tensorinv", f"ind must be positive, not {ind}")
-    first, last = input._data.shape[:ind], input._data.shape[ind:]
+    first, last = input._form.shape[:ind], input._form.shape[ind:]
     if count(first) != count(last):
         rule = f"the first {ind} dimensions must hold as many elements as the others"
         raise error(RuntimeError, "linalg.tensorinv", rule, input=input)
@@ -158,11 +158,11 @@ def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
     if dims is not None:
         dims = (dims,) if isinstance(dims, int) else tuple(dims)
         input = input.movedim(dims, tuple(range(-len(dims), 0)))
-    rest = input._data.shape[other._data.ndim :]
-    if count(rest) != other._data.size or input._data.size != other._data.size**2:
+    rest = input._form.shape[other._form.ndim :]
+    if count(rest) != other._form.size or input._form.size != other._form.size**2:
         rule = "input must be a square map: as many elements beyond other's dimensions as other has"
         raise error(RuntimeError, "linalg.tensorsolve", rule, input=input, other=other)
-    return solve(input.reshape(other._data.size, count(rest)), other.reshape(-1)).reshape(rest)
+    return solve(input.reshape(other._form.size, count(rest)), other.reshape(-1)).reshape(rest)
 
 
 def vander_samples() -> Iterator[Sample]:
@@ -177,10 +177,10 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     check_tensor("linalg.vander", x, "x")
     if N is not None and N <= 1:
         raise error(RuntimeError, "linalg.vander", "N must be greater than 1", x=x, N=N)
-    x = x if x._data.ndim else x.unsqueeze(0)
-    columns = x._data.shape[-1] if N is None else N
-    ones = x.new_ones((*x._data.shape, 1))
+    x = x if x._form.ndim else x.unsqueeze(0)
+    columns = x._form.shape[-1] if N is None else N
+    ones = x.new_ones((*x._form.shape, 1))
     if columns == 1:
         return ones
-    powers = x.unsqueeze(-1).expand(*x._data.shape, columns - 1).cumprod(-1)
+    powers = x.unsqueeze(-1).expand(*x._form.shape, columns - 1).cumprod(-1)
     return cat([ones, powers], -1)

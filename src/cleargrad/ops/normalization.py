@@ -31,7 +31,7 @@ def statistics(x: Tensor, axes: tuple[int, ...], centered: bool = True) -> tuple
     """The mean, which is zero for norms that do not center, and the mean square distance from it."""
     if not centered:
         square = (x * x).mean(axes, keepdim=True)
-        return x.new_zeros(()).expand(square._data.shape), square
+        return x.new_zeros(()).expand(square._form.shape), square
     mean = x.mean(axes, keepdim=True)
     distance = x - mean
     return mean, (distance * distance).mean(axes, keepdim=True)
@@ -75,15 +75,15 @@ def check_dtypes(op: str, x: Tensor, *parameters: Tensor | None) -> None:
     if x.dtype.category != dtypes.FLOAT:
         raise error(NotImplementedError, op, f"not implemented for {x.dtype}", input=x)
     for parameter in parameters:
-        if parameter is None or parameter._data.dtype == x._data.dtype:
+        if parameter is None or parameter._form.dtype == x._form.dtype:
             continue
-        if x._data.dtype not in NARROW or parameter.dtype is not dtypes.float32:
+        if x._form.dtype not in NARROW or parameter.dtype is not dtypes.float32:
             rule = "mixed dtype (CPU): expect parameter to have scalar type of Float"
             raise error(RuntimeError, op, rule, input=x, parameter=parameter)
 
 
 def statistics_dtype(x: Tensor) -> dtypes.dtype:
-    return dtypes.float32 if x._data.dtype in NARROW else x.dtype
+    return dtypes.float32 if x._form.dtype in NARROW else x.dtype
 
 
 def widen(x: np.ndarray) -> np.ndarray:
@@ -98,9 +98,9 @@ def widened(*arrays: np.ndarray | None) -> list:
 
 
 def rows_spec(x: Tensor, weight: Any, bias: Any, *, rank: int, eps: float, centered: bool) -> list[Spec]:
-    lead = x._data.shape[: x._data.ndim - rank]
+    lead = x._form.shape[: x._form.ndim - rank]
     statistics = Spec((*lead, *[1] * rank), statistics_dtype(x))
-    return [Spec(x._data.shape, x.dtype), statistics, statistics]
+    return [Spec(x._form.shape, x.dtype), statistics, statistics]
 
 
 def as_rows(x: np.ndarray, rank: int) -> np.ndarray:
@@ -130,12 +130,12 @@ def rows_gradient_spec(
     g: Tensor, x: Tensor, weight: Any, mean: Any, variance: Any, *, rank: int, **_: Any
 ) -> list:
     kind = statistics_dtype(x)
-    parameter = Spec(x._data.shape[x._data.ndim - rank :], kind)
-    return [Spec(x._data.shape, kind), parameter, parameter]
+    parameter = Spec(x._form.shape[x._form.ndim - rank :], kind)
+    return [Spec(x._form.shape, kind), parameter, parameter]
 
 
 def trailing(x: Tensor, rank: int) -> tuple[int, ...]:
-    return tuple(range(x._data.ndim - rank, x._data.ndim))
+    return tuple(range(x._form.ndim - rank, x._form.ndim))
 
 
 def rows_parts(x: Tensor, weight: Any, bias: Any, *, rank: int, eps: float, centered: bool) -> tuple:
@@ -149,7 +149,7 @@ def rows_gradient_parts(
 ) -> tuple:  # fmt: skip
     axes = trailing(x, rank)
     dx, dweight, dbias = gradients(g, x, weight, mean, variance, axes, eps, centered)
-    shape = x._data.shape[axes[0] :]
+    shape = x._form.shape[axes[0] :]
     return dx, dweight.sum_to_size(shape), dbias.sum_to_size(shape)
 
 
@@ -244,11 +244,11 @@ def check_rows(op: str, input: Tensor, normalized_shape: Any, weight: Any, bias:
     shape = sizes_of((normalized_shape,))
     if not shape:
         raise error(RuntimeError, op, "normalized_shape must have at least one dimension")
-    if input._data.shape[-len(shape) :] != shape:
+    if input._form.shape[-len(shape) :] != shape:
         rule = f"given normalized_shape={list(shape)}, expected input with shape [*, {str(list(shape))[1:]}"
         raise error(RuntimeError, op, rule, input=input)
     for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and parameter._data.shape != shape:
+        if parameter is not None and parameter._form.shape != shape:
             rule = f"expected {name} to be of same shape as normalized_shape {list(shape)}"
             raise error(RuntimeError, op, rule, **{name: parameter})
     check_dtypes(op, input, weight, bias)
@@ -320,15 +320,15 @@ def local_response_norm(
 ) -> Tensor:
     """x / (k + alpha · mean of x² over `size` neighbouring channels) ** beta."""
     check_tensor("local_response_norm", input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     if rank < 3:
         rule = f"Expected 3D or higher dimensionality input (got {rank} dimensions)"
         raise error(ValueError, "local_response_norm", rule)
-    if not input._data.size:
+    if not input._form.size:
         return input
     from cleargrad.ops.padding import pad
 
-    channels = input._data.shape[1]
+    channels = input._form.shape[1]
     squares = pad(input * input, (*[0, 0] * (rank - 2), size // 2, (size - 1) // 2))
     total = squares.narrow(1, 0, channels)
     for offset in range(1, size):

@@ -28,8 +28,8 @@ from cleargrad.ops.views import check_tensor
 
 
 def vector_norm_spec(x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Spec:
-    op, shape = "linalg.vector_norm", x._data.shape
-    kind = OF_NUMPY[x._data.dtype]
+    op, shape = "linalg.vector_norm", x._form.shape
+    kind = OF_NUMPY[x._form.dtype]
     if kind.category < FLOAT:
         raise error(RuntimeError, op, "expected a floating point or complex tensor as input", x=x)
     if (ord < 0 or ord == inf) and any(shape[axis] == 0 for axis in dim):
@@ -143,7 +143,7 @@ def vector_norm(
     if not isinstance(ord, NUMBERS):
         raise error(TypeError, "linalg.vector_norm", f"ord must be a number, not {ord!r}")
     input = as_wider(input, dtype, "linalg.vector_norm")
-    dims = wrap_dims("linalg.vector_norm", None if dim == () else dim, input._data.ndim)
+    dims = wrap_dims("linalg.vector_norm", None if dim == () else dim, input._form.ndim)
     return vector_norm_op(input, ord=ord, dim=dims, keepdim=keepdim)
 
 
@@ -180,14 +180,14 @@ def matrix_norm(
     """A matrix norm: "fro", "nuc", or ±1 and ±inf (column and row sums), ±2 (singular values)."""
     op = "linalg.matrix_norm"
     check_tensor(op, input)
-    if input._data.ndim < 2 or len(dim) != 2:
+    if input._form.ndim < 2 or len(dim) != 2:
         raise error(
             RuntimeError, op, "expected at least 2 dimensions, and two of them as dim", input=input, dim=dim
         )
-    if OF_NUMPY[input._data.dtype].category < FLOAT:
+    if OF_NUMPY[input._form.dtype].category < FLOAT:
         raise error(RuntimeError, op, "expected a floating point or complex tensor as input", input=input)
     input = as_wider(input, dtype, op)
-    rows, columns = wrap_dims(op, tuple(dim), input._data.ndim)
+    rows, columns = wrap_dims(op, tuple(dim), input._form.ndim)
     if ord == "fro":
         return vector_norm_op(input, ord=2, dim=(rows, columns), keepdim=keepdim)
     if ord in (1, -1, inf, -inf):
@@ -224,7 +224,7 @@ def norm(
     check_tensor("linalg.norm", input)
     if ord is None:
         return vector_norm(input, 2, dim, keepdim, dtype=dtype)
-    rank = input._data.ndim
+    rank = input._form.ndim
     several = dim is not None and not isinstance(dim, NUMBERS)
     if (dim is None and rank not in (1, 2)) or (several and len(dim) not in (1, 2)):
         rule = "with ord, expected a vector or a matrix, or one or two dimensions"
@@ -278,13 +278,13 @@ def matrix_rank(
 ) -> Tensor:
     """How many singular values are larger than max(atol, rtol · the largest)."""
     check_matrix("linalg.matrix_rank", input, square=hermitian)
-    m, n = input._data.shape[-2:]
+    m, n = input._form.shape[-2:]
     values = eigvalsh(input).abs() if hermitian else svdvals(input)
-    if not values._data.shape[-1]:
+    if not values._form.shape[-1]:
         return values.sum(-1).long()
     atol = tol if atol is None else atol
     if rtol is None:
-        rtol = max(m, n) * float(np.finfo(values._data.dtype).eps) if atol is None else 0.0
+        rtol = max(m, n) * float(np.finfo(values._form.dtype).eps) if atol is None else 0.0
     cut = values.amax(-1) * rtol
     if atol is not None:
         cut = cut.maximum(atol) if isinstance(atol, Tensor) else cut.clamp(min=atol)
@@ -312,7 +312,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise error(
             RuntimeError, "renorm", "expected a positive p and a maxnorm of at least 0", p=p, maxnorm=maxnorm
         )
-    rank = input._data.ndim
+    rank = input._form.ndim
     if rank < 2:
         raise error(RuntimeError, "renorm", "input needs at least 2 dimensions", input=input)
     dim = wrap_dim("renorm", dim, rank)

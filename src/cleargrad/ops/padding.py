@@ -32,7 +32,7 @@ def padded_shape(shape: tuple[int, ...], pads: Pads) -> tuple[int, ...]:
 
 
 def pad_spec(x: Tensor, *, pads: Pads, value: Any) -> Spec:
-    shape = padded_shape(x._data.shape, pads)
+    shape = padded_shape(x._form.shape, pads)
     if any(extent < 0 for extent in shape):
         raise error(
             RuntimeError, "pad", f"negative padding leaves a negative size, {shape}", input=x, pad=pads
@@ -57,12 +57,12 @@ def negated(pads: Pads) -> Pads:
 
 def pad_parts(x: Tensor, *, pads: Pads, value: Any) -> Tensor:
     """Crops, then joins blocks of the value on both sides, one dimension after the other."""
-    for dim, (before, after) in enumerate(pads, x._data.ndim - len(pads)):
+    for dim, (before, after) in enumerate(pads, x._form.ndim - len(pads)):
         if before < 0 or after < 0:
             start = max(-before, 0)
-            x = x.narrow(dim, start, x._data.shape[dim] + min(after, 0) - start)
+            x = x.narrow(dim, start, x._form.shape[dim] + min(after, 0) - start)
         if before > 0 or after > 0:
-            shape, border = x._data.shape, x.new_full((), value)
+            shape, border = x._form.shape, x.new_full((), value)
             blocks = [border.expand(*shape[:dim], max(n, 0), *shape[dim + 1 :]) for n in (before, after)]
             x = cat([blocks[0], x, blocks[1]], dim)
     return x
@@ -95,8 +95,8 @@ def pairs(op: str, input: Tensor, pad: Any) -> Pads:
     numbers = tuple(entry if type(entry) is int else as_index(op, entry) for entry in pad)
     if len(numbers) % 2:
         raise error(RuntimeError, op, "the padding's length must be divisible by 2", pad=numbers)
-    if len(numbers) > 2 * input._data.ndim:
-        rule = f"padding {len(numbers) // 2} dimensions of a tensor that has {input._data.ndim}"
+    if len(numbers) > 2 * input._form.ndim:
+        rule = f"padding {len(numbers) // 2} dimensions of a tensor that has {input._form.ndim}"
         raise error(RuntimeError, op, rule, input=input, pad=numbers)
     return tuple(zip(numbers[::2], numbers[1::2]))[::-1]
 
@@ -155,7 +155,7 @@ def add_back(g: np.ndarray, axis: int, before: int, after: int, mode: str) -> np
 
 
 def read_pad_spec(x: Tensor, *, pads: Pads, mode: str) -> Spec:
-    op, shape, count = f"pad(mode={mode!r})", x._data.shape, len(pads)
+    op, shape, count = f"pad(mode={mode!r})", x._form.shape, len(pads)
     if len(shape) not in (count + 1, count + 2) or count > 3:
         rule = f"padding {count} dimensions is not supported for {len(shape)}D input"
         fix = f"pad as many dimensions as follow the channels, {max(len(shape) - 2, 1)} here"
@@ -169,24 +169,24 @@ def read_pad_spec(x: Tensor, *, pads: Pads, mode: str) -> Spec:
         if mode == "circular" and max(pair) > n:
             rule = f"the padding causes wrapping around more than once, {pair} around {n} entries"
             raise error(RuntimeError, op, rule, input=x, pad=pads)
-    if x._data.dtype.kind == "b" and mode != "circular":
+    if x._form.dtype.kind == "b" and mode != "circular":
         raise error(NotImplementedError, op, "not implemented for torch.bool", input=x)
     return pad_spec(x, pads=pads, value=None)
 
 
 def add_pad_spec(g: Tensor, *, pads: Pads, mode: str) -> Spec:
-    return Spec(padded_shape(g._data.shape, negated(pads)), g.dtype)
+    return Spec(padded_shape(g._form.shape, negated(pads)), g.dtype)
 
 
 def read_pad_parts(x: Tensor, *, pads: Pads, mode: str) -> Tensor:
-    for dim, (before, after) in enumerate(pads, x._data.ndim - len(pads)):
-        x = x.index_select(dim, wrap(read_places(x._data.shape[dim], before, after, mode)))
+    for dim, (before, after) in enumerate(pads, x._form.ndim - len(pads)):
+        x = x.index_select(dim, wrap(read_places(x._form.shape[dim], before, after, mode)))
     return x
 
 
 def add_pad_parts(g: Tensor, *, pads: Pads, mode: str) -> Tensor:
-    for dim, (before, after) in reversed(list(enumerate(pads, g._data.ndim - len(pads)))):
-        shape = list(g._data.shape)
+    for dim, (before, after) in reversed(list(enumerate(pads, g._form.ndim - len(pads)))):
+        shape = list(g._form.shape)
         shape[dim] -= before + after
         places = wrap(read_places(shape[dim], before, after, mode))
         g = g.new_zeros(()).expand(shape).index_add(dim, places, g)

@@ -31,9 +31,9 @@ def key_of(rank: int, indices: tuple[np.ndarray, ...], dims: tuple[int, ...]) ->
 
 def index_shape(op: str, shape: tuple, indices: tuple, dims: tuple[int, ...]) -> tuple[int, ...]:
     try:
-        joint = broadcast(op, *[places._data.shape for places in indices])
+        joint = broadcast(op, *[places._form.shape for places in indices])
     except RuntimeError as failure:
-        shapes = ", ".join(str(list(places._data.shape)) for places in indices)
+        shapes = ", ".join(str(list(places._form.shape)) for places in indices)
         rule = f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         raise error(IndexError, op, rule) from failure
     if count(joint) and any(shape[dim] == 0 for dim in dims):
@@ -117,7 +117,7 @@ def gathering_op(
             raise
 
     rules: dict[str, Any] = {
-        "spec": lambda x, *indices, dims: Spec(index_shape(name, x._data.shape, indices, dims), x.dtype),
+        "spec": lambda x, *indices, dims: Spec(index_shape(name, x._form.shape, indices, dims), x.dtype),
         "run": run,
         "vjp": (lambda g, *indices, x_shape, dims: sum_at(g, *indices, shape=x_shape, dims=dims),),
         "samples": samples,
@@ -151,7 +151,7 @@ def writing_op(
         return result
 
     rules: dict[str, Any] = {
-        "spec": lambda x, values, *indices, dims, accumulate: Spec(x._data.shape, x.dtype),
+        "spec": lambda x, values, *indices, dims, accumulate: Spec(x._form.shape, x.dtype),
         "run": run,
         "vjp": (
             lambda g, *indices, dims, accumulate: (

@@ -28,21 +28,21 @@ WHOLE_OR_FLOAT = (dtypes.INTEGER, dtypes.FLOAT)
 def conj(x: Any) -> Any:
     """The conjugate of a complex tensor or number; everything else is its own."""
     if isinstance(x, Tensor):
-        return x.conj() if x._data.dtype.kind == "c" else x
+        return x.conj() if x._form.dtype.kind == "c" else x
     return x.conjugate() if type(x) is complex else x
 
 
 def category_of(operand: Any) -> int:
     """BOOL, INTEGER, FLOAT or COMPLEX, of a tensor, an array or a number."""
     if isinstance(operand, Tensor):
-        operand = operand._data
+        operand = operand._form
     kind = dtypes.OF_NUMPY[operand.dtype] if isinstance(operand, np.ndarray) else dtypes.of_number(operand)
     return kind.category
 
 
 def is_float(operand: Any) -> bool:
     """Whether it is a tensor of a plain float dtype: the short answer to most questions of category."""
-    return isinstance(operand, Tensor) and operand._data.dtype.kind == "f"
+    return isinstance(operand, Tensor) and operand._form.dtype.kind == "f"
 
 
 def is_one(value: Any) -> bool:

@@ -34,16 +34,16 @@ RANKS = (1, 2, 3)
 def check_planes(op: str, x: Any, spatial: int) -> None:
     """Refuses what is no batch of planes, nor one sample of them."""
     check_tensor(op, x)
-    rank = x._data.ndim
+    rank = x._form.ndim
     if rank not in (spatial + 1, spatial + 2):
         rule = f"expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input, but got {rank}D"
         raise error(RuntimeError, op, rule, input=x)
-    if 0 in x._data.shape[-1 - spatial :]:
+    if 0 in x._form.shape[-1 - spatial :]:
         raise error(RuntimeError, op, "expected non-zero sizes for channels and space", input=x)
 
 
 def check_float(op: str, x: Tensor, *others: dtypes.dtype) -> None:
-    if x.dtype.category != dtypes.FLOAT and x.dtype not in others and x._data.size:
+    if x.dtype.category != dtypes.FLOAT and x.dtype not in others and x._form.size:
         raise error(
             NotImplementedError, op, f"not implemented for {x.dtype}", input=x, fix="convert with .float()"
         )
@@ -51,7 +51,7 @@ def check_float(op: str, x: Tensor, *others: dtypes.dtype) -> None:
 
 def on_batch(door: Callable, spatial: int, input: Tensor, *others: Tensor, **attrs: Any) -> Any:
     """Calls a door that wants a batch; a sample without one gets it for the time of the call."""
-    if input._data.ndim == spatial + 2:
+    if input._form.ndim == spatial + 2:
         return door(input, *others, **attrs)
     result = door(*[x.unsqueeze(0) for x in (input, *others)], **attrs)
     return tuple(part.squeeze(0) for part in result) if isinstance(result, tuple) else result.squeeze(0)
@@ -72,12 +72,12 @@ def published(
 
 
 def planes_spec(x: Tensor, indices: Tensor, *, size: tuple[int, ...]) -> Spec:
-    if indices._data.dtype != np.int64:
+    if indices._form.dtype != np.int64:
         raise error(RuntimeError, "max_unpool", "elements in indices should be int64", indices=indices)
-    if x._data.shape != indices._data.shape:
+    if x._form.shape != indices._form.shape:
         rule = "expected shape of indices to be the same as that of the input"
         raise error(RuntimeError, "max_unpool", rule, input=x, indices=indices)
-    return Spec((*x._data.shape[:2], *size), x.dtype)
+    return Spec((*x._form.shape[:2], *size), x.dtype)
 
 
 def run_unpool(x: np.ndarray, indices: np.ndarray, *, size: tuple[int, ...]) -> np.ndarray:
@@ -90,15 +90,15 @@ def run_unpool(x: np.ndarray, indices: np.ndarray, *, size: tuple[int, ...]) -> 
 
 
 def scatter_plane_parts(x: Tensor, indices: Tensor, *, size: tuple[int, ...]) -> Tensor:
-    lead = x._data.shape[:2]
+    lead = x._form.shape[:2]
     planes = x.new_zeros(()).expand(*lead, math.prod(size))
     return planes.scatter_add(2, indices.flatten(2), x.flatten(2)).reshape(*lead, *size)
 
 
 gather_plane = fused(
     "gather_plane",
-    lambda x, indices: x.flatten(2).gather(2, indices.flatten(2)).reshape(indices._data.shape),
-    spec=lambda x, indices: Spec(indices._data.shape, x.dtype),
+    lambda x, indices: x.flatten(2).gather(2, indices.flatten(2)).reshape(indices._form.shape),
+    spec=lambda x, indices: Spec(indices._form.shape, x.dtype),
     run=lambda x, indices: kernels.gather_plane(x, indices),
     vjp=(lambda g, indices, *, x_shape: scatter_plane(g, indices, size=x_shape[2:]), None),
     samples=lambda: iter([Sample(real(2, 2, 3, 3), whole(2, 2, 4, high=9))]),
@@ -149,14 +149,14 @@ def pooled_shape(
     if any(p < 0 or p > (d * (k - 1) + 1) // 2 for p, k, d in zip(padding, kernel, dilation)):
         rule = "padding must be non-negative and at most half of the kernel's reach"
         raise error(RuntimeError, op, rule, padding=padding, kernel_size=kernel, dilation=dilation)
-    size = kernels.pooled_size(x._data.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    size = kernels.pooled_size(x._form.shape[2:], kernel, stride, padding, dilation, ceil_mode)
     if min(size) < 1:
         rule = (
             f"the output size, calculated as {size}, is too small: the window is larger than the padded input"
         )
         fix = "use a smaller kernel_size, or pool less before"
         raise error(RuntimeError, op, rule, input=x, kernel_size=kernel, fix=fix)
-    return (*x._data.shape[:2], *size)
+    return (*x._form.shape[:2], *size)
 
 
 def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
@@ -170,7 +170,7 @@ def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
     def values_spec(
         x: Tensor, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
     ) -> Spec:
-        if x._data.dtype.kind == "b":
+        if x._form.dtype.kind == "b":
             raise error(NotImplementedError, name, "not implemented for torch.bool", input=x)
         return Spec(pooled_shape(name, x, kernel, stride, padding, dilation, ceil_mode), x.dtype)
 
@@ -320,7 +320,7 @@ def avg_pool_of(spatial: int) -> Callable:
     adjoint = opaque(
         f"{name}_adjoint",
         spec=lambda g, *, size, kernel, stride, padding, ceil_mode, count_include_pad, divisor: Spec(
-            (*g._data.shape[:2], *size), g.dtype
+            (*g._form.shape[:2], *size), g.dtype
         ),
         run=run_avg_adjoint,
         vjp=lambda c, *, kernel, stride, padding, ceil_mode, count_include_pad, divisor: door(
@@ -397,7 +397,7 @@ def unpooled_size(
     op: str, input: Tensor, kernel: tuple, stride: tuple, padding: tuple, output_size: Any
 ) -> tuple:
     spatial = len(kernel)
-    extents = zip(input._data.shape[-spatial:], kernel, stride, padding)
+    extents = zip(input._form.shape[-spatial:], kernel, stride, padding)
     default = tuple((n - 1) * s + k - 2 * p for n, k, s, p in extents)
     if output_size is None:
         return default

@@ -110,7 +110,7 @@ def run_coins(
 
 coins_op = opaque(
     "bernoulli",
-    spec=lambda x, p, *, shape, dtype, **_: Spec(broadcast("bernoulli", shape, p._data.shape), dtype),
+    spec=lambda x, p, *, shape, dtype, **_: Spec(broadcast("bernoulli", shape, p._form.shape), dtype),
     run=run_coins,
     vjp=(lambda g: zeros_like(g), lambda g, *, p_shape: zeros_like(g).sum_to_size(p_shape)),
     samples=lambda: iter(

@@ -131,8 +131,8 @@ def drawn_like(name: str, door: Callable, parameters: Callable) -> Callable:
         memory_format: memory_format = preserve_format,
     ) -> Tensor:
         check_tensor(name, input)
-        order = order_like(input._data, memory_format)
-        kind, shape = dtype or input.dtype, input._data.shape
+        order = order_like(input._form, memory_format)
+        kind, shape = dtype or input.dtype, input._form.shape
         return draw(door, name, shape, parameters(order), kind, generator, device, requires_grad, order=order)
 
     make.__name__ = make.__qualname__ = name
@@ -237,8 +237,8 @@ def randint_like(
     """randint_like(input, low=0, high): integers with the shape and dtype of a tensor."""
     check_tensor("randint_like", input)
     parameters = integer_bounds("randint_like", bounds, low, high)
-    kind, shape = dtype or input.dtype, input._data.shape
-    order = order_like(input._data, memory_format)
+    kind, shape = dtype or input.dtype, input._form.shape
+    order = order_like(input._form, memory_format)
     return draw(
         integers_op, "randint_like", shape, parameters, kind, generator, device, requires_grad, order=order
     )
@@ -313,7 +313,7 @@ def normal(
     if not tensors or size is not None:
         raise error(TypeError, "normal", "expected tensors for mean or std, or numbers and a size")
     check_std(std)
-    shape = broadcast("normal", *(x._data.shape for x in tensors))
+    shape = broadcast("normal", *(x._form.shape for x in tensors))
     # PyTorch gives tensors of parameters a gradient of zero, so the numbers are drawn with them as history.
     history = next((x for x in tensors if x.requires_grad), None)
     kind = tensors[0].dtype
@@ -338,7 +338,7 @@ def check_std(std: Any) -> None:
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """One with probability `input` (or p, for all elements), else zero."""
     check_tensor("bernoulli", input)
-    attrs = {"shape": input._data.shape, "dtype": input.dtype, "order": None, "stream": stream_of(generator)}
+    attrs = {"shape": input._form.shape, "dtype": input.dtype, "order": None, "stream": stream_of(generator)}
     if p is not None:
         return coin_op(None, parameters=(p,), **attrs)
     return coins_op(None, input, **attrs)
@@ -358,7 +358,7 @@ def multinomial_samples() -> Iterator[Sample]:
 
 multinomial_op = opaque(
     "multinomial",
-    spec=lambda x, *, count, replacement, stream: Spec((*x._data.shape[:-1], count), dtypes.int64),
+    spec=lambda x, *, count, replacement, stream: Spec((*x._form.shape[:-1], count), dtypes.int64),
     run=lambda x, *, count, replacement, stream: stream.multinomial(x, count, replacement),
     vjp=NO_GRAD,
     samples=multinomial_samples,
@@ -376,7 +376,7 @@ def multinomial(
 
 poisson_op = opaque(
     "poisson",
-    spec=lambda x, *, stream: Spec(x._data.shape, x.dtype),
+    spec=lambda x, *, stream: Spec(x._form.shape, x.dtype),
     run=lambda x, *, stream: stream.poisson(x),
     vjp=lambda g: zeros_like(g),
     samples=lambda: iter(
@@ -410,7 +410,7 @@ def run_binomial(count: np.ndarray, prob: np.ndarray, *, stream: Any) -> np.ndar
 binomial_op = opaque(
     "binomial",
     spec=lambda count, prob, *, stream: Spec(
-        broadcast("binomial", count._data.shape, prob._data.shape), count.dtype
+        broadcast("binomial", count._form.shape, prob._form.shape), count.dtype
     ),
     run=run_binomial,
     vjp=NO_GRAD,
@@ -423,7 +423,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     """The number of successes in `count` trials of probability `prob`."""
     check_tensor("binomial", count, "count")
     check_tensor("binomial", prob, "prob")
-    if count._data.dtype != prob._data.dtype:
+    if count._form.dtype != prob._form.dtype:
         rule = "expected count and prob to have the same dtype"
         raise error(RuntimeError, "binomial", rule, count=count, prob=prob)
     return binomial_op(count, prob, stream=stream_of(generator))

@@ -23,8 +23,8 @@ from cleargrad.ops.creation import allocate, check_options, factory, finish, siz
 def number(op: str, name: str, value: Any) -> Any:
     """An argument that is a number, or a 0-d tensor of one."""
     if isinstance(value, Tensor):
-        if value._data.ndim:
-            rule = f"only supports 0-dimensional tensors for {name}, got {value._data.ndim} dimensions"
+        if value._form.ndim:
+            rule = f"only supports 0-dimensional tensors for {name}, got {value._form.ndim} dimensions"
             raise error(RuntimeError, op, rule)
         return value.item()
     if not isinstance(value, NUMBERS):

@@ -37,15 +37,15 @@ def flip_samples() -> Iterator[Sample]:
 
 
 def flip_parts(x: Tensor, *, dims: tuple[int, ...]) -> Tensor:
-    for dim in dims if x._data.ndim else ():
-        x = x.index_select(dim, arange(x._data.shape[dim] - 1, -1, -1))
+    for dim in dims if x._form.ndim else ():
+        x = x.index_select(dim, arange(x._form.shape[dim] - 1, -1, -1))
     return x
 
 
 reverse = fused(
     "flip",
     flip_parts,
-    spec=lambda x, *, dims: Spec(x._data.shape, x.dtype),
+    spec=lambda x, *, dims: Spec(x._form.shape, x.dtype),
     run=lambda x, *, dims: np.flip(x, dims).copy(),
     vjp=lambda g, *, dims: reverse(g, dims=dims),
     samples=flip_samples,
@@ -61,14 +61,14 @@ def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     if not order and dims is None:
         raise error(TypeError, "flip", "missing the argument 'dims'")
     wanted = sizes_of(order if dims is None else (dims,))
-    return reverse(input, dims=wrap_dims("flip", wanted, input._data.ndim))
+    return reverse(input, dims=wrap_dims("flip", wanted, input._form.ndim))
 
 
 @composite(lambda: iter([Sample(real(2, 3)), Fails(RuntimeError, real(3))]), method=True)
 def fliplr(input: Tensor) -> Tensor:
     """The columns in reverse order."""
     check_tensor("fliplr", input)
-    if input._data.ndim < 2:
+    if input._form.ndim < 2:
         raise error(RuntimeError, "fliplr", "input must be at least 2-d", input=input)
     return flip(input, 1)
 
@@ -77,7 +77,7 @@ def fliplr(input: Tensor) -> Tensor:
 def flipud(input: Tensor) -> Tensor:
     """The rows in reverse order."""
     check_tensor("flipud", input)
-    if input._data.ndim < 1:
+    if input._form.ndim < 1:
         raise error(RuntimeError, "flipud", "input must be at least 1-d", input=input)
     return flip(input, 0)
 
@@ -94,12 +94,12 @@ def roll_samples() -> Iterator[Sample]:
 
 
 def roll_parts(x: Tensor, *, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
-    if not x._data.size:
+    if not x._form.size:
         return x
     if not dims:
-        return roll_parts(x.reshape(-1), shifts=shifts, dims=(0,)).reshape(x._data.shape)
+        return roll_parts(x.reshape(-1), shifts=shifts, dims=(0,)).reshape(x._form.shape)
     for shift, dim in zip(shifts, dims, strict=True):
-        extent = x._data.shape[dim]
+        extent = x._form.shape[dim]
         cut = -shift % extent
         x = cat([x.narrow(dim, cut, extent - cut), x.narrow(dim, 0, cut)], dim)
     return x
@@ -108,7 +108,7 @@ def roll_parts(x: Tensor, *, shifts: tuple[int, ...], dims: tuple[int, ...]) -> 
 rotate = fused(
     "roll",
     roll_parts,
-    spec=lambda x, *, shifts, dims: Spec(x._data.shape, x.dtype),
+    spec=lambda x, *, shifts, dims: Spec(x._form.shape, x.dtype),
     run=lambda x, *, shifts, dims: np.roll(np.asarray(x, order="C"), shifts, dims or None),
     vjp=lambda g, *, shifts, dims: rotate(g, shifts=tuple(-shift for shift in shifts), dims=dims),
     samples=roll_samples,
@@ -130,9 +130,9 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     if len(steps) != len(places):
         rule = f"shifts and dimensions must align: {len(steps)} shifts and {len(places)} dims"
         raise error(RuntimeError, "roll", rule)
-    if not input._data.ndim:
+    if not input._form.ndim:
         raise error(IndexError, "roll", f"dimension specified as {places[0]} but tensor has no dimensions")
-    places = tuple(wrap_dim("roll", dim, input._data.ndim) for dim in places)
+    places = tuple(wrap_dim("roll", dim, input._form.ndim) for dim in places)
     return rotate(input, shifts=steps, dims=places)
 
 
@@ -157,7 +157,7 @@ def rot90_parts(x: Tensor, *, k: int, dims: tuple[int, int]) -> Tensor:
 turn_plane = fused(
     "rot90",
     rot90_parts,
-    spec=lambda x, *, k, dims: Spec(np.rot90(x._data, k, dims).shape, x.dtype),
+    spec=lambda x, *, k, dims: Spec(np.rot90(x._form, k, dims).shape, x.dtype),
     run=lambda x, *, k, dims: np.rot90(x, k, dims).copy(),
     vjp=lambda g, *, k, dims: turn_plane(g, k=-k, dims=dims),
     samples=rot90_samples,
@@ -171,7 +171,7 @@ turn_plane = fused(
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turns the plane of two dimensions by k quarter turns, from the first towards the second."""
     check_tensor("rot90", input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     if len(dims) != 2 or rank < 2:
         rule = f"expected two rotation dims and a tensor of at least 2 dims, got {len(dims)} and {rank}"
         raise error(RuntimeError, "rot90", rule)
@@ -208,16 +208,16 @@ def repeat_samples() -> Iterator[Sample]:
 
 def repeat_parts(x: Tensor, *, repeats: tuple[int, ...]) -> Tensor:
     """Puts a dimension of size `repeats` before each one, and joins the two."""
-    shape = (1,) * (len(repeats) - x._data.ndim) + x._data.shape
+    shape = (1,) * (len(repeats) - x._form.ndim) + x._form.shape
     thin = [extent for n in shape for extent in (1, n)]
     wide = [extent for pair in zip(repeats, shape, strict=True) for extent in pair]
-    return x.reshape(thin).expand(wide).reshape(repeated_shape(x._data.shape, repeats))
+    return x.reshape(thin).expand(wide).reshape(repeated_shape(x._form.shape, repeats))
 
 
 repeat_whole = fused(
     "repeat",
     repeat_parts,
-    spec=lambda x, *, repeats: Spec(repeated_shape(x._data.shape, repeats), x.dtype),
+    spec=lambda x, *, repeats: Spec(repeated_shape(x._form.shape, repeats), x.dtype),
     run=lambda x, *, repeats: np.tile(x, repeats),
     vjp=repeat_vjp,
     samples=repeat_samples,
@@ -233,7 +233,7 @@ def repeat(input: Tensor, *times: Any, repeats: Any = None) -> Tensor:
     counts = sizes_of(times if repeats is None else (repeats,))
     if not times and repeats is None:
         raise error(TypeError, "repeat", "missing the argument 'repeats'")
-    if len(counts) < input._data.ndim:
+    if len(counts) < input._form.ndim:
         rule = "the number of repeats can not be smaller than the number of dimensions of the tensor"
         raise error(RuntimeError, "repeat", rule, input=input, repeats=counts)
     if any(number < 0 for number in counts):
@@ -253,7 +253,7 @@ def tile(input: Tensor, *times: Any, dims: Any = None) -> Tensor:
     """`repeat`, with missing counts taken as 1."""
     check_tensor("tile", input)
     counts = sizes_of(times if dims is None else (dims,))
-    return repeat(input, (1,) * (input._data.ndim - len(counts)) + counts)
+    return repeat(input, (1,) * (input._form.ndim - len(counts)) + counts)
 
 
 def run_spread(repeats: np.ndarray, *, total: int | None) -> np.ndarray:
@@ -301,31 +301,31 @@ def repeat_interleave(
         return places_of(input, output_size)
     if dim is None:
         input, dim = input.flatten(), 0
-    dim = wrap_dim("repeat_interleave", dim, input._data.ndim)
-    if isinstance(repeats, Tensor) and repeats._data.size == 1 and input._data.ndim:
-        repeats = repeats.reshape(1).expand(input._data.shape[dim])
+    dim = wrap_dim("repeat_interleave", dim, input._form.ndim)
+    if isinstance(repeats, Tensor) and repeats._form.size == 1 and input._form.ndim:
+        repeats = repeats.reshape(1).expand(input._form.shape[dim])
     if isinstance(repeats, Tensor):
         return input.index_select(dim, places_for(input, repeats, dim, output_size))
     if repeats < 0:
         raise error(RuntimeError, "repeat_interleave", "repeats must be non-negative")
-    shape = input._data.shape
+    shape = input._form.shape
     spread = input.unsqueeze(dim + 1).expand(*shape[: dim + 1], repeats, *shape[dim + 1 :])
     return spread.clone(memory_format=contiguous_format).flatten(dim, dim + 1)
 
 
 def places_of(repeats: Tensor, output_size: int | None) -> Tensor:
-    if repeats._data.ndim != 1:
+    if repeats._form.ndim != 1:
         raise error(RuntimeError, "repeat_interleave", "repeats must be a 1-d tensor", repeats=repeats)
-    if repeats._data.dtype not in (np.int32, np.int64):
+    if repeats._form.dtype not in (np.int32, np.int64):
         raise error(NotImplementedError, "repeat_interleave", "repeats must be int or long", repeats=repeats)
     return spread_places(repeats, total=output_size)
 
 
 def places_for(input: Tensor, repeats: Tensor, dim: int, output_size: int | None) -> Tensor:
     places = places_of(repeats, output_size)
-    extent = input._data.shape[dim] if input._data.ndim else 1
-    if repeats._data.size != extent:
-        rule = f"repeats must have the same size as input along dim, got {repeats._data.size} and {extent}"
+    extent = input._form.shape[dim] if input._form.ndim else 1
+    if repeats._form.size != extent:
+        rule = f"repeats must have the same size as input along dim, got {repeats._form.size} and {extent}"
         raise error(RuntimeError, "repeat_interleave", rule)
     return places
 
@@ -335,7 +335,7 @@ def places_for(input: Tensor, repeats: Tensor, dim: int, output_size: int | None
 
 def diagonals(x: Tensor) -> Tensor:
     """The number of the diagonal that each place of the last two dimensions lies on: column − row."""
-    rows, columns = x._data.shape[-2:]
+    rows, columns = x._form.shape[-2:]
     return arange(columns) - arange(rows).unsqueeze(-1)
 
 
@@ -352,7 +352,7 @@ def triangle(name: str, cut: Callable, beyond: Callable, words: str) -> Callable
     door = fused(
         name,
         lambda x, *, diagonal: x.masked_fill(beyond(diagonals(x), diagonal), 0),
-        spec=lambda x, *, diagonal: Spec(x._data.shape, x.dtype),
+        spec=lambda x, *, diagonal: Spec(x._form.shape, x.dtype),
         run=lambda x, *, diagonal: np.ascontiguousarray(cut(x, diagonal)),
         vjp=lambda g, *, diagonal: door(g, diagonal=diagonal),
         samples=samples,
@@ -362,7 +362,7 @@ def triangle(name: str, cut: Callable, beyond: Callable, words: str) -> Callable
 
     def published(input: Tensor, diagonal: int = 0) -> Tensor:
         check_tensor(name, input)
-        if input._data.ndim < 2:
+        if input._form.ndim < 2:
             raise error(RuntimeError, name, "input tensor must have at least 2 dimensions", input=input)
         return door(input, diagonal=diagonal)
 
@@ -400,16 +400,16 @@ def diag_embed_samples() -> Iterator[Sample]:
 
 def diag_embed_parts(x: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
     """The vector as a column, or for a diagonal below the main one as a row, where it meets the diagonal."""
-    extent = x._data.shape[-1] + abs(offset)
+    extent = x._form.shape[-1] + abs(offset)
     line = constant_pad_nd(x, (0, abs(offset))).unsqueeze(-1 if offset >= 0 else -2)
-    square = line.expand(*x._data.shape[:-1], extent, extent)
+    square = line.expand(*x._form.shape[:-1], extent, extent)
     return square.masked_fill(diagonals(square) != offset, 0).movedim((-2, -1), (dim1, dim2))
 
 
 embed = fused(
     "diag_embed",
     diag_embed_parts,
-    spec=lambda x, *, offset, dim1, dim2: Spec(embedded_shape(x._data.shape, offset, dim1, dim2), x.dtype),
+    spec=lambda x, *, offset, dim1, dim2: Spec(embedded_shape(x._form.shape, offset, dim1, dim2), x.dtype),
     run=run_diag_embed,
     vjp=lambda g, *, offset, dim1, dim2: g.diagonal(offset, dim1, dim2),
     samples=diag_embed_samples,
@@ -421,7 +421,7 @@ embed = fused(
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices with the last dimension on a diagonal and zeros elsewhere."""
     check_tensor("diag_embed", input)
-    rank = input._data.ndim + 1
+    rank = input._form.ndim + 1
     if rank == 1:
         raise error(IndexError, "diag_embed", "a 0-d tensor has no dimension to put on a diagonal")
     first, second = wrap_dim("diag_embed", dim1, rank), wrap_dim("diag_embed", dim2, rank)
@@ -444,7 +444,7 @@ def diag_samples() -> Iterator[Sample]:
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector."""
     check_tensor("diag", input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     if rank not in (1, 2):
         raise error(RuntimeError, "diag", f"supports 1-d or 2-d tensors, got {rank}-d", input=input)
     return diag_embed(input, diagonal) if rank == 1 else input.diagonal(diagonal).clone()

@@ -207,7 +207,7 @@ class Recorder:
 
     def name(self, tensor: Tensor) -> Value:
         """A new graph value, for which this tensor stands."""
-        value = self.slot(Spec(tensor._data.shape, tensor.dtype))
+        value = self.slot(Spec(tensor._form.shape, tensor.dtype))
         self.set(tensor, value)
         return value
 
@@ -297,7 +297,7 @@ def seen_anew(arrays: Any, source: np.ndarray) -> Any:
 def blank_results(op: Op, operands: tuple, attrs: dict[str, Any], spec: Any) -> Any:
     """Memory for what a call gives, which nobody fills; a view shows what it is a view of."""
     if op.view:
-        return seen_anew(op.run(operands[0]._data, **attrs), operands[0]._data)
+        return seen_anew(op.run(operands[0]._form, **attrs), operands[0]._form)
     if isinstance(spec, Spec):
         return blank(op, operands, attrs, spec)
     return [np.empty(part.shape, part.dtype.numpy) for part in spec]
@@ -305,7 +305,7 @@ def blank_results(op: Op, operands: tuple, attrs: dict[str, Any], spec: Any) -> 
 
 def blank(op: Op, operands: tuple, attrs: dict[str, Any], spec: Spec) -> np.ndarray:
     """Memory for a result; where what is computed by elements follows the layout of its operands, so does it."""
-    arrays = [x._data for x in operands if isinstance(x, Tensor)]
+    arrays = [x._form for x in operands if isinstance(x, Tensor)]
     by_element = isinstance(op.lower, Expr) or op.name in COPIES
     if "layout" in attrs:
         return op.run(*arrays, **attrs)  # what nobody has filled, laid out as asked for
@@ -321,7 +321,7 @@ def fresh(out: Tensor, spec: Spec, operands: tuple) -> Tensor:
     if out.dtype is not spec.dtype:
         return out.to(spec.dtype)
     shared = any(isinstance(x, Tensor) and np.may_share_memory(out._data, x._data) for x in operands)
-    if not out._data.flags.c_contiguous:
+    if not out._form.flags.c_contiguous:
         return out.contiguous()
     if shared or any(out is x for x in operands):
         return out.clone()

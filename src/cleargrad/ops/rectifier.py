@@ -32,7 +32,7 @@ NUMBERS = (INTEGER, FLOAT)
 
 def activate(door: Callable, inplace: bool, input: Tensor, *parameters: Any) -> Tensor:
     """One activation of a float tensor, into new memory or into its own."""
-    if isinstance(input, Tensor) and input._data.dtype.kind not in "fVc":
+    if isinstance(input, Tensor) and input._form.dtype.kind not in "fVc":
         raise error(NotImplementedError, door.op.name, f"not implemented for {input.dtype}", input=input)
     return door.inplace(input, *parameters) if inplace else door(input, *parameters)
 
@@ -160,16 +160,16 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, else weight · x, with one weight or one for each channel (dimension 1)."""
     check_tensor("prelu", input)
     check_tensor("prelu", weight, "weight")
-    if input._data.dtype != weight._data.dtype:
+    if input._form.dtype != weight._form.dtype:
         raise error(RuntimeError, "prelu", "type promoting not supported", input=input, weight=weight)
-    if weight._data.ndim > 1:
+    if weight._form.ndim > 1:
         raise error(RuntimeError, "prelu", "expected `weight` to be a scalar or 1D tensor", weight=weight)
-    if weight._data.size == 1:
+    if weight._form.size == 1:
         return prelu_op(input, weight.reshape(()))
-    shape = input._data.shape
+    shape = input._form.shape
     channels = shape[1] if len(shape) > 1 else 1
-    if channels != weight._data.size:
-        rule = f"{weight._data.size} parameters for {channels} channels (dimension 1 of `input`)"
+    if channels != weight._form.size:
+        rule = f"{weight._form.size} parameters for {channels} channels (dimension 1 of `input`)"
         raise error(RuntimeError, "prelu", rule, input=input, weight=weight)
     return prelu_op(input, weight.reshape(-1, *[1] * (len(shape) - 2)))
 
@@ -191,7 +191,7 @@ def run_slopes(x: np.ndarray, *, lower: float, upper: float) -> np.ndarray:
 
 random_slopes = opaque(
     "rrelu_slopes",
-    spec=lambda x, *, lower, upper: Spec(x._data.shape, x.dtype),
+    spec=lambda x, *, lower, upper: Spec(x._form.shape, x.dtype),
     run=run_slopes,
     vjp=NO_GRAD,
     samples=lambda: iter([Sample(real(3, 4), lower=0.1, upper=0.3)]),

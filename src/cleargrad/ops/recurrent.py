@@ -37,14 +37,14 @@ def unrolled(
 
     A step returns its new states, the first of which is its output, and then what the gradient needs.
     """
-    inputs = x.reshape(-1, x._data.shape[-1]).split(list(sizes))
+    inputs = x.reshape(-1, x._form.shape[-1]).split(list(sizes))
     found = []
     for now, batch in zip(*((part[::-1] if reverse else part) for part in (inputs, sizes)), strict=True):
-        present = [state if batch == len(state._data) else state[:batch] for state in states]
+        present = [state if batch == len(state._form) else state[:batch] for state in states]
         results = repeated(step, now, *present, *rest)
         found.append(results)
         states = tuple(
-            new if batch == len(old._data) else cat([new, old[batch:]])
+            new if batch == len(old._form) else cat([new, old[batch:]])
             for new, old in zip(results, states, strict=False)
         )
     found = found[::-1] if reverse else found
@@ -58,7 +58,7 @@ def repeated(step: Callable, *operands: Any) -> tuple:
 
 def rnn_parts(x: Tensor, h: Tensor, weight: Tensor, *, relu: bool, sizes: Sizes, reverse: bool) -> tuple:
     (out,), (last,) = unrolled(relu_step if relu else tanh_step, x, (h,), (weight,), sizes, reverse)
-    return out.reshape(x._data.shape), last
+    return out.reshape(x._form.shape), last
 
 
 def relu_step(x: Tensor, h: Tensor, weight: Tensor) -> tuple:
@@ -73,12 +73,12 @@ def lstm_parts(
     x: Tensor, h: Tensor, c: Tensor, weight: Tensor, projection: Any, *, sizes: Sizes, reverse: bool
 ) -> tuple:
     (out, cells, gates), (h, c) = unrolled(lstm_step, x, (h, c), (weight, projection), sizes, reverse)
-    return out.reshape(*x._data.shape[:-1], -1), h, c, gates, cells
+    return out.reshape(*x._form.shape[:-1], -1), h, c, gates, cells
 
 
 def lstm_step(x: Tensor, h: Tensor, c: Tensor, weight: Tensor, projection: Any) -> tuple:
     value = x + h @ weight.T
-    i, f, g, o = value.split(c._data.shape[1], 1)
+    i, f, g, o = value.split(c._form.shape[1], 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     c = f * c + i * g
     h = o * c.tanh()
@@ -90,7 +90,7 @@ def lstm_gradient_parts(
     *, sizes: Sizes, reverse: bool,
 ) -> tuple:  # fmt: skip
     """The gradient of a layer without projection whose steps all have the same sequences, back through time."""
-    batch, hidden = c._data.shape
+    batch, hidden = c._form.shape
     g = zeros_like(out) if g is None else g
     g, out, h, c, weight = map(wide, (g, out, h, c, weight))
     outs = out.reshape(-1, hidden)
@@ -107,14 +107,14 @@ def lstm_gradient_parts(
     g_weight = first.T @ h
     if len(sizes) > 1:
         g_weight = g_weight + later.T @ (outs[batch:] if reverse else outs[:-batch])
-    return whole.reshape(*out._data.shape[:-1], -1), g_h, g_c, g_weight
+    return whole.reshape(*out._form.shape[:-1], -1), g_h, g_c, g_weight
 
 
 def lstm_step_gradient(
     g: Tensor, g_h: Tensor, g_c: Tensor, gates: Tensor, before: Tensor, after: Tensor, weight: Tensor
 ) -> tuple:
     """The gradients of a step's gates before their functions, of the state and of the cells."""
-    i, f, n, o = gates.split(after._data.shape[1], 1)
+    i, f, n, o = gates.split(after._form.shape[1], 1)
     seen, g_h = after.tanh(), g + g_h
     g_c = g_c + g_h * o * (1 - seen * seen)
     parts = (
@@ -129,11 +129,11 @@ def lstm_step_gradient(
 
 def gru_parts(x: Tensor, h: Tensor, weight: Tensor, bias: Any, *, sizes: Sizes, reverse: bool) -> tuple:
     (out, gates, inner), (last,) = unrolled(gru_step, x, (h,), (weight, bias), sizes, reverse)
-    return out.reshape(*x._data.shape[:-1], -1), last, gates, inner
+    return out.reshape(*x._form.shape[:-1], -1), last, gates, inner
 
 
 def gru_step(x: Tensor, h: Tensor, weight: Tensor, bias: Any) -> tuple:
-    hidden = h._data.shape[1]
+    hidden = h._form.shape[1]
     value = h @ weight.T
     r, z, inner = (value if bias is None else value + bias).split(hidden, 1)
     x_r, x_z, x_n = x.split(hidden, 1)
@@ -174,28 +174,28 @@ def either(kernel: Callable, parts: Callable) -> Any:
 
 
 def check_layer(name: str, x: Tensor, weight: Tensor, gates: int, *states: Tensor) -> None:
-    h, width = states[0], x._data.shape[-1]
+    h, width = states[0], x._form.shape[-1]
     if not x.dtype is weight.dtype is h.dtype:
         rule = "input, states and weights must have one dtype"
         raise error(RuntimeError, name, rule, gates=x, weight=weight, state=h)
-    if weight._data.shape != (width, h._data.shape[1]) or width % gates:
+    if weight._form.shape != (width, h._form.shape[1]) or width % gates:
         rule = f"the weight must be ({gates} · hidden, width of the state)"
         raise error(RuntimeError, name, rule, gates=x, weight=weight, state=h)
 
 
 def rnn_spec(x: Tensor, h: Tensor, weight: Tensor, **_: Any) -> list[Spec]:
     check_layer("rnn", x, weight, 1, h)
-    return [Spec(x._data.shape, x.dtype), Spec(h._data.shape, x.dtype)]
+    return [Spec(x._form.shape, x.dtype), Spec(h._form.shape, x.dtype)]
 
 
 def lstm_spec(x: Tensor, h: Tensor, c: Tensor, weight: Tensor, projection: Any, **_: Any) -> list[Spec]:
     check_layer("lstm", x, weight, 4, h, c)
-    lead, width, kept = x._data.shape[:-1], x._data.shape[-1], statistics_dtype(x)
+    lead, width, kept = x._form.shape[:-1], x._form.shape[-1], statistics_dtype(x)
     rows = int(np.prod(lead))
     return [
-        Spec((*lead, h._data.shape[1]), x.dtype),
-        Spec(h._data.shape, x.dtype),
-        Spec(c._data.shape, x.dtype),
+        Spec((*lead, h._form.shape[1]), x.dtype),
+        Spec(h._form.shape, x.dtype),
+        Spec(c._form.shape, x.dtype),
         Spec((rows, width), kept),
         Spec((rows, width // 4), kept),
     ]
@@ -203,11 +203,11 @@ def lstm_spec(x: Tensor, h: Tensor, c: Tensor, weight: Tensor, projection: Any, 
 
 def gru_spec(x: Tensor, h: Tensor, weight: Tensor, bias: Any, **_: Any) -> list[Spec]:
     check_layer("gru", x, weight, 3, h)
-    lead, width, kept = x._data.shape[:-1], x._data.shape[-1], statistics_dtype(x)
+    lead, width, kept = x._form.shape[:-1], x._form.shape[-1], statistics_dtype(x)
     rows = int(np.prod(lead))
     return [
         Spec((*lead, width // 3), x.dtype),
-        Spec(h._data.shape, x.dtype),
+        Spec(h._form.shape, x.dtype),
         Spec((rows, width), kept),
         Spec((rows, width // 3), kept),
     ]
@@ -293,7 +293,7 @@ BACKWARDS: dict[str, Any] = {"sizes": (3, 2, 2), "reverse": True}
 
 
 def rnn_gradient_spec(g: Any, g_h: Any, h: Tensor, weight: Tensor, out: Tensor, **_: Any) -> list[Spec]:
-    return [Spec(t._data.shape, statistics_dtype(out)) for t in (out, h, weight)]
+    return [Spec(t._form.shape, statistics_dtype(out)) for t in (out, h, weight)]
 
 
 rnn_gradient = opaque(
@@ -314,9 +314,9 @@ def lstm_gradient_spec(
     out: Tensor, gates: Tensor, cells: Tensor, **_: Any,
 ) -> list[Spec]:  # fmt: skip
     kind = statistics_dtype(out)
-    found = [Spec((*out._data.shape[:-1], gates._data.shape[1]), kind)]
+    found = [Spec((*out._form.shape[:-1], gates._form.shape[1]), kind)]
     others = (h, c, weight) if projection is None else (h, c, weight, projection)
-    return found + [Spec(t._data.shape, kind) for t in others]
+    return found + [Spec(t._form.shape, kind) for t in others]
 
 
 lstm_gradient = opaque(
@@ -349,8 +349,8 @@ lstm_gradient = opaque(
 def gru_gradient_spec(
     g: Any, g_h: Any, h: Tensor, weight: Tensor, out: Tensor, gates: Tensor, inner: Tensor, **_: Any
 ) -> list[Spec]:
-    kind, lead = statistics_dtype(out), out._data.shape[:-1]
-    shapes = ((*lead, gates._data.shape[1]), h._data.shape, weight._data.shape, gates._data.shape)
+    kind, lead = statistics_dtype(out), out._form.shape[:-1]
+    shapes = ((*lead, gates._form.shape[1]), h._form.shape, weight._form.shape, gates._form.shape)
     return [Spec(shape, kind) for shape in shapes]
 
 

@@ -117,7 +117,7 @@ def padded(name: str, direction: Callable) -> Callable:
     ) -> tuple:  # fmt: skip
         check_tensor(name, input)
         x = input.transpose(0, 1) if batch_first else input
-        steps, batch = x._data.shape[:2]
+        steps, batch = x._form.shape[:2]
         if not steps:
             raise error(
                 RuntimeError, name, "Expected sequence length to be larger than 0 in RNN", input=input
@@ -197,12 +197,12 @@ rnn_relu = network("rnn_relu", rnn_direction(True), 1, 1)
 
 def check_cell(name: str, input: Tensor, states: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor) -> Sizes:
     check_tensor(name, input)
-    shape, width = input._data.shape, w_ih._data.shape[1]
+    shape, width = input._form.shape, w_ih._form.shape[1]
     if len(shape) != 2 or shape[1] != width:
         raise error(RuntimeError, name, f"input has inconsistent input_size: expected {width}", input=input)
-    hidden = w_hh._data.shape[1]
+    hidden = w_hh._form.shape[1]
     for number, state in enumerate(states):
-        batch, *width = state._data.shape
+        batch, *width = state._form.shape
         if batch != shape[0]:
             rule = f"Input batch size {shape[0]} doesn't match hidden{number} batch size {batch}"
             raise error(RuntimeError, name, rule)

@@ -31,7 +31,7 @@ from cleargrad.ops.views import check_tensor, expand_to
 
 def restore(g: Tensor, dim: tuple[int, ...], keepdim: bool) -> Tensor:
     """Puts reduced dimensions back as size-one dimensions, so that a gradient broadcasts to the input."""
-    shape = g._data.shape
+    shape = g._form.shape
     if keepdim or not dim or not shape:  # a number broadcasts as it is
         return g
     rest = iter(shape)
@@ -41,7 +41,7 @@ def restore(g: Tensor, dim: tuple[int, ...], keepdim: bool) -> Tensor:
 def dims_of(op: str, input: Tensor, dim: Any) -> tuple[int, ...]:
     """The dimensions to reduce; none named means all of them."""
     check_tensor(op, input)
-    rank = input._data.ndim
+    rank = input._form.ndim
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(rank))
     return wrap_dims(op, dim, rank)
@@ -141,7 +141,7 @@ def sum(
     vector = kept_ones[kind].get(size)
     value = np.asarray(data.ravel().dot(ones(size, kind) if vector is None else vector))
     tensor = new(Tensor)
-    tensor._data = value
+    tensor._data = tensor._form = value
     tensor._edge = tensor._grad = tensor._ver = tensor._base = None
     if how:
         edge = input._edge if input._base is None else edge_of(input)
@@ -175,7 +175,7 @@ def sum_to_size_samples() -> Iterator[Sample]:
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """Sums what broadcasting `size` to this shape would repeat."""
     target = sizes_of(size)
-    shape = input._data.shape
+    shape = input._form.shape
     if shape == target:
         return input
     lead = len(shape) - len(target)
@@ -220,7 +220,7 @@ def check_float(op: str, input: Tensor) -> None:
 
 def mean_spec(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Spec:
     check_float("mean", x)
-    return Spec(reduced(x._data.shape, dim, keepdim), x.dtype)
+    return Spec(reduced(x._form.shape, dim, keepdim), x.dtype)
 
 
 def run_mean(x: np.ndarray, *, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
@@ -230,7 +230,7 @@ def run_mean(x: np.ndarray, *, dim: tuple[int, ...], keepdim: bool) -> np.ndarra
 
 
 def mean_parts(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Tensor:
-    return total_by_dim(x, dim=dim, keepdim=keepdim) / extent_of(x._data.shape, dim)
+    return total_by_dim(x, dim=dim, keepdim=keepdim) / extent_of(x._form.shape, dim)
 
 
 def mean_vjp(g: Tensor, *, x_shape: tuple, dim: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -276,7 +276,7 @@ def prod_vjp(g: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Te
     axis = dim[0] if len(dim) == 1 else 0
     before = shift(running_product(line, dim=axis, reverse=False), dim=axis, steps=1, fill=1)
     behind = shift(running_product(line, dim=axis, reverse=True), dim=axis, steps=-1, fill=1)
-    return restore(g, dim, keepdim) * conj(before * behind).reshape(x._data.shape)
+    return restore(g, dim, keepdim) * conj(before * behind).reshape(x._form.shape)
 
 
 def prod_samples() -> Iterator[Sample]:
@@ -312,7 +312,7 @@ def prod(
 
 
 def logsumexp_spec(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Spec:
-    return Spec(reduced(x._data.shape, dim, keepdim), x.dtype)
+    return Spec(reduced(x._form.shape, dim, keepdim), x.dtype)
 
 
 def run_logsumexp(x: np.ndarray, *, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
@@ -325,7 +325,7 @@ def run_logsumexp(x: np.ndarray, *, dim: tuple[int, ...], keepdim: bool) -> np.n
 
 
 def logsumexp_parts(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Tensor:
-    if not extent_of(x._data.shape, dim):
+    if not extent_of(x._form.shape, dim):
         return total_by_dim(x, dim=dim, keepdim=keepdim).log()
     top = (x.real if x.is_complex() else x).amax(dim, True)
     top = top.masked_fill(top.isinf(), 0)
@@ -373,14 +373,14 @@ some = reduction("any", lambda x, y: x | y, start=0, vjp=NO_GRAD, samples=truth_
 def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true."""
     check_tensor("all", input)
-    return every(input, dim=wrap_dims("all", dim, input._data.ndim), keepdim=keepdim)
+    return every(input, dim=wrap_dims("all", dim, input._form.ndim), keepdim=keepdim)
 
 
 @face(some, method=True, out=True)
 def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true."""
     check_tensor("any", input)
-    return some(input, dim=wrap_dims("any", dim, input._data.ndim), keepdim=keepdim)
+    return some(input, dim=wrap_dims("any", dim, input._form.ndim), keepdim=keepdim)
 
 
 def count_samples() -> Iterator[Sample]:

@@ -63,8 +63,8 @@ def householder_samples() -> Iterator[Sample]:
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of the reflections I − tau·v·vᴴ, v below the diagonal of `input`."""
     check_matrix("linalg.householder_product", input)
-    m, n = input._data.shape[-2:]
-    if m < n or tau._data.shape[-1] > n:
+    m, n = input._form.shape[-2:]
+    if m < n or tau._form.shape[-1] > n:
         raise error(
             RuntimeError,
             "linalg.householder_product",
@@ -74,7 +74,7 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
         )
     vectors = input.tril(-1) + identity(m, n, input)
     product = identity_of(input)
-    for k in range(tau._data.shape[-1] - 1, -1, -1):
+    for k in range(tau._form.shape[-1] - 1, -1, -1):
         v = vectors[..., k : k + 1]
         product = product - tau[..., k, None, None] * (v @ (adjoint(v) @ product))
     return product
@@ -105,13 +105,13 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 def check_reflections(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:
     check_matrix("ormqr", input, "input")
     check_matrix("ormqr", other, "other")
-    facing = other._data.shape[-2 if left else -1]
-    if facing != input._data.shape[-2] or input._data.shape[:-2] != other._data.shape[:-2]:
+    facing = other._form.shape[-2 if left else -1]
+    if facing != input._form.shape[-2] or input._form.shape[:-2] != other._form.shape[:-2]:
         rule = (
             f"other must have as many {'rows' if left else 'columns'} as input has rows, and as many matrices"
         )
         raise error(RuntimeError, "ormqr", rule, input=input, other=other)
-    if tau._data.shape != (*input._data.shape[:-2], min(facing, input._data.shape[-1])):
+    if tau._form.shape != (*input._form.shape[:-2], min(facing, input._form.shape[-1])):
         raise error(
             RuntimeError, "ormqr", "tau must have one number for each reflection", input=input, tau=tau
         )
@@ -121,9 +121,9 @@ def check_reflections(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> 
 
 def reflected(input: Tensor, tau: Tensor, other: Tensor, transpose: bool) -> Tensor:
     """Q = H₁·H₂⋯Hₖ times other: the last reflection comes first; for Qᴴ the other way round."""
-    m, n = input._data.shape[-2:]
+    m, n = input._form.shape[-2:]
     vectors = input.tril(-1) + identity(m, n, input)
-    count = tau._data.shape[-1]
+    count = tau._form.shape[-1]
     factors = tau.conj() if transpose else tau
     for k in range(count) if transpose else reversed(range(count)):
         v = vectors[..., k : k + 1]

@@ -71,7 +71,7 @@ def resample_spec(
     x: Tensor, *, size: tuple, filter: str, align_corners: bool, scales: Scales, antialias: bool
 ) -> Spec:
     check_float("interpolate", x, dtypes.uint8)
-    batch, channels, *space = x._data.shape
+    batch, channels, *space = x._form.shape
     if min(space) < 1 or min(size) < 1:
         rule = f"input and output sizes should be greater than 0, but got {tuple(space)} and {size}"
         raise error(RuntimeError, "interpolate", rule, input=x)
@@ -118,7 +118,7 @@ for kind, called in {"linear": "bilinear", "cubic": "bicubic", "lanczos": "lancz
 resample_adjoint = opaque(
     "resample_adjoint",
     spec=lambda g, *, input_size, filter, align_corners, scales, antialias: Spec(
-        (*g._data.shape[:2], *input_size), g.dtype
+        (*g._form.shape[:2], *input_size), g.dtype
     ),
     run=run_resample_adjoint,
     vjp=lambda c, *, g_shape, filter, align_corners, scales, antialias: RESAMPLE[
@@ -198,10 +198,10 @@ def interpolate(
         rule = f"align_corners can only be set with linear, bilinear, bicubic and trilinear, not {mode!r}"
         raise error(ValueError, "interpolate", rule)
     size, scales = target_size(input, size, scale_factor, bool(recompute_scale_factor))
-    if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input._data.ndim == 4):
+    if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input._form.ndim == 4):
         rule = "antialias is restricted to the modes bilinear, bicubic and lanczos and to 4D input"
         raise error(ValueError, "interpolate", rule, input=input, mode=mode)
-    spatial = input._data.ndim - 2
+    spatial = input._form.ndim - 2
     check_mode(input, mode, spatial)
     if mode == "area":
         return AREA[spatial](input, size)
@@ -228,7 +228,7 @@ def target_size(
     input: Tensor, size: Any, scale_factor: Any, recompute: bool
 ) -> tuple[tuple[int, ...], Scales]:
     """The output size, and the factors to place the entries by where the user's are to be taken exactly."""
-    space = input._data.shape[2:]
+    space = input._form.shape[2:]
     if (size is None) == (scale_factor is None):
         raise error(ValueError, "interpolate", "exactly one of size and scale_factor should be defined")
     given = scale_factor if size is None else size

@@ -30,7 +30,7 @@ from cleargrad.ops.views import check_tensor
 
 def checked_dim(op: str, input: Tensor, dim: Any) -> int:
     check_tensor(op, input)
-    return wrap_dim(op, dim, input._data.ndim)
+    return wrap_dim(op, dim, input._form.ndim)
 
 
 def line_of(x: np.ndarray, dim: int, reverse: bool = False) -> np.ndarray:
@@ -46,7 +46,7 @@ def from_line(line: np.ndarray, shape: tuple[int, ...], dim: int, reverse: bool 
 
 
 def same_spec(x: Tensor, **attrs: Any) -> Spec:
-    return Spec(x._data.shape, x.dtype)
+    return Spec(x._form.shape, x.dtype)
 
 
 # Building blocks of gradients ------------------------------------------------------------------------------
@@ -62,8 +62,8 @@ def run_shift(x: np.ndarray, *, dim: int, steps: int, fill: float) -> np.ndarray
 
 
 def shift_parts(x: Tensor, *, dim: int, steps: int, fill: float) -> Tensor:
-    shape, edge = x._data.shape, x.new_full((), fill)
-    if not x._data.size or not shape:
+    shape, edge = x._form.shape, x.new_full((), fill)
+    if not x._form.size or not shape:
         return edge.expand(shape)
     edge = edge.expand(*shape[:dim], 1, *shape[dim + 1 :])
     if steps == 1:
@@ -103,7 +103,7 @@ def adjoint_recurrence(g: Tensor, a: Tensor, dim: int, reverse: bool) -> Tensor:
 
 recurrence = opaque(
     "recurrence",
-    spec=lambda a, b, *, dim, reverse: Spec(b._data.shape, b.dtype),
+    spec=lambda a, b, *, dim, reverse: Spec(b._form.shape, b.dtype),
     run=run_recurrence,
     vjp=(
         lambda g, a, out, *, dim, reverse: (
@@ -173,7 +173,7 @@ def running_samples() -> Iterator[Sample]:
 
 running_sum = opaque(
     "cumsum",
-    spec=lambda x, *, dim, reverse: Spec(x._data.shape, sum_dtype(x.dtype)),
+    spec=lambda x, *, dim, reverse: Spec(x._form.shape, sum_dtype(x.dtype)),
     run=accumulate(np.add),
     vjp=lambda g, *, dim, reverse: running_sum(g, dim=dim, reverse=not reverse),
     samples=running_samples,
@@ -188,7 +188,7 @@ def cumprod_vjp(g: Tensor, x: Tensor, out: Tensor, *, dim: int, reverse: bool) -
 
 running_product = opaque(
     "cumprod",
-    spec=lambda x, *, dim, reverse: Spec(x._data.shape, sum_dtype(x.dtype)),
+    spec=lambda x, *, dim, reverse: Spec(x._form.shape, sum_dtype(x.dtype)),
     run=accumulate(np.multiply),
     vjp=cumprod_vjp,
     samples=running_samples,
@@ -217,7 +217,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None) -> Tensor:
 def logcumsumexp_spec(x: Tensor, *, dim: int) -> Spec:
     if x.dtype.category < dtypes.FLOAT:
         raise error(NotImplementedError, "logcumsumexp", f"not implemented for {x.dtype}", input=x)
-    return Spec(x._data.shape, x.dtype)
+    return Spec(x._form.shape, x.dtype)
 
 
 def run_logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
@@ -263,7 +263,7 @@ def running_extreme(name: str, ufunc: np.ufunc) -> Callable:
 
     return opaque(
         name,
-        spec=lambda x, *, dim: [Spec(x._data.shape, x.dtype), Spec(x._data.shape, dtypes.int64)],
+        spec=lambda x, *, dim: [Spec(x._form.shape, x.dtype), Spec(x._form.shape, dtypes.int64)],
         run=run,
         vjp=lambda g, out1, *, x_shape, dim: g[0].new_zeros(x_shape).scatter_add(dim, out1, g[0]),
         samples=scan_samples,
@@ -308,13 +308,13 @@ def diff(
 ) -> Tensor:
     """The differences of neighbours, n times; of booleans, whether they differ."""
     check_tensor("diff", input)
-    if not input._data.ndim:
+    if not input._form.ndim:
         raise error(RuntimeError, "diff", "expects input to be at least one-dimensional", input=input)
     if n < 0:
         raise error(RuntimeError, "diff", f"order must be non-negative but got {n}")
     axis = checked_dim("diff", input, dim)
     result = joined(input, axis, prepend, append) if n else input.clone()
-    for _ in range(min(n, result._data.shape[axis])):
+    for _ in range(min(n, result._form.shape[axis])):
         before, behind = neighbours(result, axis)
         result = behind.logical_xor(before) if result.dtype is dtypes.bool_ else behind - before
     return result
@@ -329,8 +329,8 @@ def joined(input: Tensor, dim: int, prepend: Tensor | None, append: Tensor | Non
 
 def neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """All elements but the last and all but the first, along a dimension."""
-    pairs = max(x._data.shape[dim] - 1, 0)
-    return x.narrow(dim, 0, pairs), x.narrow(dim, min(1, x._data.shape[dim]), pairs)
+    pairs = max(x._form.shape[dim] - 1, 0)
+    return x.narrow(dim, 0, pairs), x.narrow(dim, min(1, x._form.shape[dim]), pairs)
 
 
 def trapezoid_samples() -> Iterator[Sample]:
@@ -348,10 +348,10 @@ def trapezoids(op: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int)
     before, behind = neighbours(y, axis)
     if x is None:
         return before + behind, (1 if dx is None else dx) / 2, axis
-    if x._data.ndim == 1:
-        if x._data.shape[0] != y._data.shape[axis]:
+    if x._form.ndim == 1:
+        if x._form.shape[0] != y._form.shape[axis]:
             raise error(RuntimeError, op, "there must be one x value for each sample point", y=y, x=x)
-        left, right = neighbours(x.reshape(-1, *[1] * (y._data.ndim - axis - 1)), 0)
+        left, right = neighbours(x.reshape(-1, *[1] * (y._form.ndim - axis - 1)), 0)
     else:
         left, right = neighbours(x, checked_dim(op, x, dim))
     return (before + behind) * (right - left), 0.5, axis
@@ -390,13 +390,13 @@ def gradient(
 ) -> tuple[Tensor, ...]:
     """The slopes of samples of a function along each dimension; central inside, one-sided at the edges."""
     check_tensor("gradient", input)
-    dims = wrap_dims("gradient", dim, input._data.ndim)
+    dims = wrap_dims("gradient", dim, input._form.ndim)
     spacing = 1 if spacing is None else spacing
     spacings = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if edge_order not in (1, 2) or len(spacings) != len(dims):
         rule = "edge_order must be 1 or 2, and spacing one number or one number or tensor per dimension"
         raise error(RuntimeError, "gradient", rule, edge_order=edge_order, spacing=spacing, dim=dims)
-    if any(input._data.shape[axis] <= edge_order for axis in dims):
+    if any(input._form.shape[axis] <= edge_order for axis in dims):
         rule = f"each dimension must have at least edge_order + 1 = {edge_order + 1} elements"
         raise error(RuntimeError, "gradient", rule, input=input)
     return tuple(slope(input, axis, step, edge_order) for axis, step in zip(dims, spacings, strict=True))
@@ -406,15 +406,15 @@ def slope(f: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     """The parabola through three neighbours gives the slope in the middle, and at the edges for order 2."""
     from cleargrad.ops.joining import cat
 
-    size = f._data.shape[dim]
-    if isinstance(spacing, Tensor) and spacing._data.ndim:
-        step = spacing.diff().reshape(-1, *[1] * (f._data.ndim - dim - 1))
+    size = f._form.shape[dim]
+    if isinstance(spacing, Tensor) and spacing._form.ndim:
+        step = spacing.diff().reshape(-1, *[1] * (f._form.ndim - dim - 1))
     else:
-        step = f.new_ones(size - 1, *[1] * (f._data.ndim - dim - 1)) * spacing
+        step = f.new_ones(size - 1, *[1] * (f._form.ndim - dim - 1)) * spacing
     rise = f.diff(dim=dim) / step  # the slopes between neighbours
 
     def at(x: Tensor, axis: int, start: int, length: int) -> Tensor:
-        return x.narrow(axis, start if start >= 0 else x._data.shape[axis] + start, length)
+        return x.narrow(axis, start if start >= 0 else x._form.shape[axis] + start, length)
 
     before, behind = at(step, 0, 0, size - 2), at(step, 0, 1, size - 2)
     inside = (behind * at(rise, dim, 0, size - 2) + before * at(rise, dim, 1, size - 2)) / (before + behind)

@@ -31,15 +31,15 @@ def check_scatter(op: str, x: Any, dim: int, index: Any, src: Any = None) -> int
     """The dimension counted from the front, or the error PyTorch raises for these shapes and dtypes."""
     check_tensor(op, x)
     check_index(op, index, matrix=None)
-    dim = wrap_dim(op, dim, x._data.ndim)
+    dim = wrap_dim(op, dim, x._form.ndim)
     if src is not None:
         check_tensor(op, src, "src")
         if src.dtype is not x.dtype:
             raise error(RuntimeError, op, "input and src must have the same dtype", input=x, src=src)
-    if not index._data.size:
+    if not index._form.size:
         return dim
-    wanted = as_line(index)._data.shape
-    limits = [(as_line(x)._data.shape, dim)] + ([] if src is None else [(as_line(src)._data.shape, None)])
+    wanted = as_line(index)._form.shape
+    limits = [(as_line(x)._form.shape, dim)] + ([] if src is None else [(as_line(src)._form.shape, None)])
     for shape, free in limits:
         if len(shape) != len(wanted):
             rule = "index must have the same number of dimensions as input and src"
@@ -52,18 +52,18 @@ def check_scatter(op: str, x: Any, dim: int, index: Any, src: Any = None) -> int
 
 def corner(src: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The part of `src` that an index of this shape reads."""
-    return src if src._data.shape == shape else src[tuple(slice(0, extent) for extent in shape)]
+    return src if src._form.shape == shape else src[tuple(slice(0, extent) for extent in shape)]
 
 
 def scatter_with(door: Callable, x: Tensor, index: Tensor, src: Any, **attrs: Any) -> Tensor:
     """Calls a scattering op with 0-d tensors as lines, and with no more of `src` than the index reads."""
-    if not index._data.size:
+    if not index._form.size:
         return x.clone()
     index = as_line(index)
     if isinstance(src, Tensor):
-        src = corner(as_line(src), index._data.shape)
+        src = corner(as_line(src), index._form.shape)
     result = door(as_line(x), index, src, **attrs)
-    return result if x._data.ndim else result.reshape(())
+    return result if x._form.ndim else result.reshape(())
 
 
 # Assigning and adding --------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def scatter_add_samples() -> Iterator[Sample]:
 
 
 def scatter_spec(x: Tensor, index: Tensor, src: Any, *, dim: int) -> Spec:
-    return Spec(x._data.shape, x.dtype)
+    return Spec(x._form.shape, x.dtype)
 
 
 def run_scatter(x: np.ndarray, index: np.ndarray, src: Any, *, dim: int) -> np.ndarray:
@@ -134,9 +134,9 @@ scatter_src = opaque(
 scatter_value = fused(
     "scatter_value",
     lambda x, index, value, *, dim: scatter_src(
-        x, index, x.new_full((), value).expand(index._data.shape), dim=dim
+        x, index, x.new_full((), value).expand(index._form.shape), dim=dim
     ),
-    spec=lambda x, index, value, *, dim: Spec(x._data.shape, x.dtype),
+    spec=lambda x, index, value, *, dim: Spec(x._form.shape, x.dtype),
     run=lambda x, index, value, *, dim: run_scatter(x, index, value, dim=dim),
     vjp=(erase, None, None),
     samples=value_samples,
@@ -181,7 +181,7 @@ def scatter_reduced(input: Tensor, dim: int, index: Tensor, src: Any, reduce: st
         rule = "The reduce argument of scatter with Tensor src is deprecated. Use scatter_reduce instead."
         warnings.warn(rule, UserWarning, stacklevel=3)
     else:
-        src = input.new_full(index._data.shape, src)
+        src = input.new_full(index._form.shape, src)
     return scatter_reduce(input, dim, index, src, "sum" if reduce == "add" else "prod")
 
 
@@ -248,8 +248,8 @@ def reduce_vjp(
     if reduce == "sum":
         return kept(g), None, pick(g)
     if reduce == "mean":
-        ones = g.new_ones(x._data.shape)
-        counts = scatter_add(kept(ones), dim, index, g.new_ones(src._data.shape))
+        ones = g.new_ones(x._form.shape)
+        counts = scatter_add(kept(ones), dim, index, g.new_ones(src._form.shape))
         share = g / counts.maximum(ones)
         return kept(share), None, pick(share)
     if reduce == "prod":
@@ -271,7 +271,7 @@ def prod_vjp(
     not_zero = x.masked_fill(x == 0, 1)
     grad_x = g * product(not_zero, src) / not_zero
     zero = src == 0
-    zeros = gather(scatter_add(g.new_zeros(x._data.shape), dim, index, zero.to(g.dtype)), dim, index)
+    zeros = gather(scatter_add(g.new_zeros(x._form.shape), dim, index, zero.to(g.dtype)), dim, index)
     lone = zero.logical_and(zeros == 1)
     without_lone = gather(g * product(x, src.masked_fill(lone, 1)), dim, index)
     divided = gather(g * out, dim, index) / src.masked_fill(zero, 1)
@@ -290,7 +290,7 @@ def reducing_op(name: str, samples: Callable, kind: type[Exception]) -> Callable
 
     return opaque(
         name,
-        spec=lambda x, index, src, *, dim, reduce, include_self: Spec(x._data.shape, x.dtype),
+        spec=lambda x, index, src, *, dim, reduce, include_self: Spec(x._form.shape, x.dtype),
         run=run,
         vjp=reduce_vjp,
         samples=samples,
@@ -348,9 +348,9 @@ def index_reduce(
     check_tensor("index_reduce", input)
     check_index("index_reduce", index)
     check_reduce("index_reduce", reduce, ("prod", "mean", "amax", "amin"))
-    dim = wrap_dim("index_reduce", dim, input._data.ndim)
+    dim = wrap_dim("index_reduce", dim, input._form.ndim)
     check_rows("index_reduce", input, dim, index, source, RuntimeError)
-    shape = as_line(source)._data.shape
+    shape = as_line(source)._form.shape
     column = index.reshape([-1 if axis == dim else 1 for axis in range(len(shape))]).expand(shape)
     attrs = {"dim": dim, "reduce": reduce, "include_self": include_self}
     return scatter_with(index_reduce_op, input, column, source, **attrs)

@@ -185,7 +185,7 @@ def ctc_spec(
     blank: int,
     zero_infinity: bool,
 ) -> Spec:
-    _, batch, classes = log_probs._data.shape
+    _, batch, classes = log_probs._form.shape
     if log_probs.dtype not in (float32, float64):
         raise error(RuntimeError, "ctc_loss", f"not implemented for {log_probs.dtype}", log_probs=log_probs)
     if targets.dtype.category != INTEGER:
@@ -193,10 +193,10 @@ def ctc_spec(
     if not 0 <= blank < classes:
         raise error(RuntimeError, "ctc_loss", "blank must be in label range", blank=blank, classes=classes)
     for name, lengths in (("input_lengths", input_lengths), ("target_lengths", target_lengths)):
-        if lengths._data.shape != (batch,):
+        if lengths._form.shape != (batch,):
             rule = f"{name} must be of size batch_size ({batch})"
             raise error(RuntimeError, "ctc_loss", rule, log_probs=log_probs, lengths=lengths)
-    if targets._data.ndim == 2 and targets._data.shape[0] != batch:
+    if targets._form.ndim == 2 and targets._form.shape[0] != batch:
         rule = f"expected targets to have batch_size ({batch}) rows"
         raise error(RuntimeError, "ctc_loss", rule, log_probs=log_probs, targets=targets)
     return Spec((batch,), log_probs.dtype)
@@ -215,7 +215,7 @@ def ctc_backward_samples() -> Iterator[Sample]:
 
 ctc_backward = opaque(
     "ctc_loss_backward",
-    spec=lambda grad, log_probs, *others, blank, zero_infinity: Spec(log_probs._data.shape, log_probs.dtype),
+    spec=lambda grad, log_probs, *others, blank, zero_infinity: Spec(log_probs._form.shape, log_probs.dtype),
     run=run_ctc_adjoint,
     vjp=(no_second_derivative, no_second_derivative, None, None, None),
     samples=ctc_backward_samples,
@@ -275,10 +275,10 @@ def ctc_loss(
     reduction = chosen_reduction(None, None, reduction)
     check_tensor("ctc_loss", log_probs, "log_probs")
     check_tensor("ctc_loss", targets, "targets")
-    single = log_probs._data.ndim == 2
+    single = log_probs._form.ndim == 2
     if single:
         log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)
-    if log_probs._data.ndim != 3:
+    if log_probs._form.ndim != 3:
         raise error(RuntimeError, "ctc_loss", "log_probs must have 2 or 3 dimensions", log_probs=log_probs)
     lengths = [
         creation.as_tensor(given, dtype=int64).reshape(-1) for given in (input_lengths, target_lengths)

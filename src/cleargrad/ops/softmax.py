@@ -84,14 +84,14 @@ def log_softmax_adjoint(grad: np.ndarray, out: np.ndarray, dim: int) -> np.ndarr
 
 
 def softmax_parts(x: Tensor, *, dim: int) -> Tensor:
-    if not x._data.size:
+    if not x._form.size:
         return x
     exponential = (x - x.amax(dim, True)).exp()
     return exponential / exponential.sum(dim, True)
 
 
 def log_softmax_parts(x: Tensor, *, dim: int) -> Tensor:
-    if not x._data.size:
+    if not x._form.size:
         return x
     shifted = x - x.amax(dim, True)
     return shifted - shifted.exp().sum(dim, True).log()
@@ -99,10 +99,10 @@ def log_softmax_parts(x: Tensor, *, dim: int) -> Tensor:
 
 def softmax_spec(name: str) -> Callable:
     def spec(x: Tensor, *, dim: int) -> Spec:
-        kind = OF_NUMPY[x._data.dtype]
-        if kind.category != FLOAT and x._data.size:
+        kind = OF_NUMPY[x._form.dtype]
+        if kind.category != FLOAT and x._form.size:
             raise error(NotImplementedError, name, f"not implemented for {kind}", input=x, fix="pass dtype=")
-        return Spec(x._data.shape, kind)
+        return Spec(x._form.shape, kind)
 
     return spec
 
@@ -125,7 +125,7 @@ def adjoint_samples() -> Iterator[Sample]:
 
 
 def adjoint_spec(grad: Tensor, out: Tensor, *, dim: int) -> Spec:
-    return Spec(out._data.shape, out.dtype)
+    return Spec(out._form.shape, out.dtype)
 
 
 softmax_backward = fused(
@@ -181,7 +181,7 @@ def along(door: Callable, input: Tensor, dim: int, dtype: Dtype | None) -> Tenso
     check_tensor(name, input)
     if dtype is not None:
         input = input.to(dtype)
-    return door(input, dim=wrap_dim(name, dim, input._data.ndim))
+    return door(input, dim=wrap_dim(name, dim, input._form.ndim))
 
 
 @face(softmax_op, method=True, out=True)
@@ -217,7 +217,7 @@ def functional(name: str, compute: Callable, doc: str) -> Callable:
     ) -> Tensor:
         check_tensor(name, input)
         if dim is None:
-            dim = implicit_dim(name, input._data.ndim, _stacklevel - 1)
+            dim = implicit_dim(name, input._form.ndim, _stacklevel - 1)
         return compute(input, dim, dtype)
 
     chosen.__name__ = chosen.__qualname__ = name
@@ -242,10 +242,10 @@ def gumbel_softmax(
     """A draw from softmax(logits) with a gradient; with `hard`, a one-hot value with the soft gradient."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = -logits.new_empty(logits._data.shape).exponential_().log()
+    noise = -logits.new_empty(logits._form.shape).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
     index = soft.max(dim, keepdim=True)[1]
-    one_hot = logits.new_zeros(logits._data.shape).scatter_(dim, index, 1.0)
+    one_hot = logits.new_zeros(logits._form.shape).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft

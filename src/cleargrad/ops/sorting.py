@@ -53,7 +53,7 @@ def scatter_back(g: list, out1: Tensor, *, x_shape: tuple, dim: int) -> Tensor:
 def sort_spec(x: Tensor, *, dim: int, descending: bool) -> list[Spec]:
     if x.dtype.category not in REAL:
         raise error(RuntimeError, "sort", f"not implemented for {x.dtype}", input=x)
-    return [Spec(x._data.shape, x.dtype), Spec(x._data.shape, dtypes.int64)]
+    return [Spec(x._form.shape, x.dtype), Spec(x._form.shape, dtypes.int64)]
 
 
 def sort_samples() -> Iterator[Sample]:
@@ -112,7 +112,7 @@ def first_of_order(line: np.ndarray, k: int, largest: bool) -> np.ndarray:
 
 
 def topk_spec(x: Tensor, *, k: int, dim: int, largest: bool) -> list[Spec]:
-    shape = x._data.shape
+    shape = x._form.shape
     if x.dtype.category not in ORDERED:
         raise error(RuntimeError, "topk", f"not implemented for {x.dtype}", input=x)
     if not 0 <= k <= (shape[dim] if shape else 1):
@@ -154,14 +154,14 @@ def topk(
 ) -> return_types.Named:
     """The k largest (or smallest) elements along a dimension, in order, and their indices."""
     axis = checked_dim("topk", input, dim)
-    if not input._data.ndim:
+    if not input._form.ndim:
         k = max(k, 1)  # PyTorch gives the number back for k = 0 too
     return return_types.topk(topk_op(input, k=k, dim=axis, largest=largest))
 
 
 def kth_spec(x: Tensor, *, k: int, dim: int, keepdim: bool) -> list[Spec]:
     specs = selection_spec("kthvalue", x, dim, keepdim, ORDERED)
-    if not 1 <= k <= (x._data.shape[dim] if x._data.ndim else 1):
+    if not 1 <= k <= (x._form.shape[dim] if x._form.ndim else 1):
         rule = f"selected number k out of range for dimension {dim}: {k}"
         raise error(RuntimeError, "kthvalue", rule, input=x)
     return specs
@@ -262,7 +262,7 @@ unique_consecutive_op = opaque(
 
 def distinct(name: str, door: Callable, input: Tensor, inverse: bool, counts: bool, dim: int | None) -> Any:
     check_tensor(name, input)
-    axis = None if dim is None or not input._data.ndim else checked_dim(name, input, dim)
+    axis = None if dim is None or not input._form.ndim else checked_dim(name, input, dim)
     values, places, numbers = door(input, dim=axis)
     results = (values, *([places] if inverse else []), *([numbers] if counts else []))
     return results if len(results) > 1 else values
@@ -294,12 +294,12 @@ def unique_consecutive(
 
 
 def search_spec(edges: Tensor, values: Any, order: Tensor | None, *, right: bool, dtype: Any) -> Spec:
-    rows = edges._data.shape
-    wanted = values._data.shape if isinstance(values, Tensor) else ()
+    rows = edges._form.shape
+    wanted = values._form.shape if isinstance(values, Tensor) else ()
     if len(rows) != 1 and (not rows or rows[:-1] != wanted[:-1] or len(rows) != len(wanted)):
         rule = "the sorted sequence must be 1-d, or match the values in all but the last dimension"
         raise error(RuntimeError, "searchsorted", rule, sorted_sequence=edges, input=values)
-    if order is not None and order._data.shape != rows:
+    if order is not None and order._form.shape != rows:
         rule = "the sorter must have the shape of the sorted sequence"
         raise error(RuntimeError, "searchsorted", rule, sorted_sequence=edges, sorter=order)
     return Spec(wanted, dtype)
@@ -366,6 +366,6 @@ def bucketize_samples() -> Iterator[Sample]:
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number of the interval, between sorted boundaries, that each value lies in."""
     check_tensor("bucketize", boundaries, "boundaries")
-    if boundaries._data.ndim != 1:
+    if boundaries._form.ndim != 1:
         raise error(RuntimeError, "bucketize", "boundaries tensor must be 1-d", boundaries=boundaries)
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)

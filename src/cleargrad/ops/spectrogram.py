@@ -64,13 +64,13 @@ def stft(
     check_signal(input, center, align_to_window)
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
-    signal = input if input._data.ndim == 2 else input.unsqueeze(0)  # (batch, samples)
+    signal = input if input._form.ndim == 2 else input.unsqueeze(0)  # (batch, samples)
     if center:
         signal = centred(signal, n_fft // 2, pad_mode)
     elif align_to_window:
         signal = pad(signal, [(n_fft - width) // 2, (n_fft - width) // 2])
-    if not 0 < n_fft <= signal._data.shape[1]:
-        rule = f"expected 0 < n_fft <= {signal._data.shape[1]}, but got n_fft={n_fft}"
+    if not 0 < n_fft <= signal._form.shape[1]:
+        rule = f"expected 0 < n_fft <= {signal._form.shape[1]}, but got n_fft={n_fft}"
         raise error(RuntimeError, "stft", rule, input=input)
     weights = whole_window("stft", input, window, n_fft, hop, width)
     is_complex = input.dtype.is_complex or (weights is not None and weights.dtype.is_complex)
@@ -82,7 +82,7 @@ def stft(
         frames = frames * weights
     spectra = spectra_of(frames, normalized, not is_complex if onesided is None else onesided)
     spectra = spectra.transpose(1, 2)  # (batch, frequencies, frames)
-    spectra = spectra if input._data.ndim == 2 else spectra.squeeze(0)
+    spectra = spectra if input._form.ndim == 2 else spectra.squeeze(0)
     return spectra if return_complex or return_complex is None else as_pairs(spectra)
 
 
@@ -90,7 +90,7 @@ def check_signal(input: Tensor, center: bool, align_to_window: bool | None) -> N
     if input.dtype.category < dtypes.FLOAT:
         rule = "expected a tensor of floating point or complex values"
         raise error(RuntimeError, "stft", rule, input=input)
-    if input._data.ndim not in (1, 2):
+    if input._form.ndim not in (1, 2):
         raise error(RuntimeError, "stft", "expected a 1D or 2D tensor", input=input)
     if center and align_to_window is not None:
         raise error(RuntimeError, "stft", "align_to_window should only be set when center=False")
@@ -113,7 +113,7 @@ def whole_window(
         if width == n_fft:
             return None
         window = ones(width, dtype=input.dtype.to_real())
-    if window._data.shape != (width,):
+    if window._form.shape != (width,):
         raise error(RuntimeError, op, f"expected a 1D window tensor of size {width}", window=window)
     if window.dtype.category < dtypes.FLOAT:
         window = window.to(input.dtype.to_real())
@@ -177,11 +177,11 @@ def istft(
     width = n_fft if win_length is None else win_length
     check_spectra(input, n_fft, hop, width, onesided)
     weights = whole_window("istft", input, window, n_fft, hop, width)
-    spectra = input if input._data.ndim == 3 else input.unsqueeze(0)
+    spectra = input if input._form.ndim == 3 else input.unsqueeze(0)
     frames = frames_of(spectra.transpose(1, 2), n_fft, normalized, onesided, return_complex, weights)
     if weights is None:
         weights = ones(n_fft, dtype=input.dtype.to_real())
-    count = frames._data.shape[1]
+    count = frames._form.shape[1]
     envelope = overlapped((weights * weights).expand(1, count, n_fft), hop)
     start = n_fft // 2 if center else 0
     total = n_fft + hop * (count - 1)
@@ -197,15 +197,15 @@ def istft(
             UserWarning,
             stacklevel=2,
         )
-    return signal if input._data.ndim == 3 else signal.squeeze(0)
+    return signal if input._form.ndim == 3 else signal.squeeze(0)
 
 
 def check_spectra(input: Tensor, n_fft: int, hop: int, width: int, onesided: bool | None) -> None:
-    shape = input._data.shape
+    shape = input._form.shape
     if not input.dtype.is_complex:
         rule = "requires a complex-valued input tensor, as from stft with return_complex=True"
         raise error(RuntimeError, "istft", rule, input=input)
-    if len(shape) not in (2, 3) or not input._data.size:
+    if len(shape) not in (2, 3) or not input._form.size:
         rule = "expected a tensor (batch?, frequencies, frames) that is not empty"
         raise error(RuntimeError, "istft", rule, input=input)
     if not 0 < hop <= width:
@@ -227,7 +227,7 @@ def frames_of(
 ) -> Tensor:
     """(batch, frames, frequencies) to (batch, frames, n_fft)."""
     norm = "ortho" if normalized else "backward"
-    half = spectra._data.shape[2] != n_fft if onesided is None else onesided
+    half = spectra._form.shape[2] != n_fft if onesided is None else onesided
     if return_complex:
         if half:
             rule = "cannot have onesided output if window or input is complex"
@@ -242,13 +242,13 @@ def frames_of(
 
 def overlapped(frames: Tensor, hop: int) -> Tensor:
     """The sum of frames (batch, frames, n_fft), each `hop` behind the one before: the adjoint of unfold."""
-    batch, count, size = frames._data.shape
+    batch, count, size = frames._form.shape
     return unfold_vjp(frames, x_shape=(batch, size + hop * (count - 1)), dim=1, size=size, step=hop)
 
 
 def check_envelope(envelope: Tensor) -> None:
     """The windows must leave no sample out; a recorded program trusts that they do."""
-    if mode.recorder is None and envelope._data.size and np.abs(envelope._data).min() <= 1e-11:
+    if mode.recorder is None and envelope._form.size and np.abs(envelope._data).min() <= 1e-11:
         rule = "the windows, added up, are zero at some place: the signal there is lost"
         raise error(
             RuntimeError, "istft", rule, fix="use a window without zeros, a smaller hop, or center=True"

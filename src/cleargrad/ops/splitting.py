@@ -41,7 +41,7 @@ def run_split(x: np.ndarray, *, sizes: tuple[int, ...], dim: int) -> list[np.nda
 
 
 def split_spec(x: Tensor, *, sizes: tuple[int, ...], dim: int) -> list[Spec]:
-    return [Spec(piece.shape, x.dtype) for piece in run_split(x._data, sizes=sizes, dim=dim)]
+    return [Spec(piece.shape, x.dtype) for piece in run_split(x._form, sizes=sizes, dim=dim)]
 
 
 def split_vjp(g: Any, *, dim: int) -> Tensor:
@@ -80,7 +80,7 @@ unsafe_even, unsafe_sized = (
 def extent_along(op: str, input: Tensor, dim: int) -> tuple[int, int]:
     """The dimension counted from the front, and its size."""
     check_tensor(op, input)
-    shape = input._data.shape
+    shape = input._form.shape
     if not shape:
         raise error(RuntimeError, op, "expects at least a 1-dimensional tensor")
     dim = wrap_dim(op, dim, len(shape))
@@ -199,7 +199,7 @@ unbind_along = view(
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The parts at every index of a dimension, which goes away."""
     check_tensor("unbind", input)
-    shape = input._data.shape
+    shape = input._form.shape
     if not shape:
         raise error(IndexError, "unbind", f"dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim("unbind", dim, len(shape))
@@ -245,7 +245,7 @@ def tensor_split(
 
 
 def places_of(where: Tensor) -> int | list[int]:
-    if where.dtype is not int64 or where._data.ndim > 1:
+    if where.dtype is not int64 or where._form.ndim > 1:
         rule = "a tensor of indices or sections must be 0-d or 1-d and of dtype long"
         raise error(RuntimeError, "tensor_split", rule, tensor=where)
     return where.tolist()
@@ -272,14 +272,14 @@ def split_at(name: str, least: int, dim_of: Callable[[int], int], words: str) ->
         given = (indices_or_sections, sections, indices)
         where = next((argument for argument in given if argument is not None), None)
         check_tensor(name, input)
-        rank = input._data.ndim
+        rank = input._form.ndim
         if rank < least:
             rule = (
                 f"requires a tensor with at least {least} dimension, but got a tensor with {rank} dimensions"
             )
             raise error(RuntimeError, name, rule)
         dim = dim_of(rank)
-        extent = input._data.shape[dim]
+        extent = input._form.shape[dim]
         if isinstance(where, int) and (where <= 0 or extent % where):
             rule = f"the size {extent} of dimension {dim} is not divisible by the number of sections {where}"
             raise error(RuntimeError, name, rule)

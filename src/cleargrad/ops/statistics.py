@@ -51,7 +51,7 @@ def var_samples() -> Iterator[Sample]:
 
 
 def var_spec(x: Tensor, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> Spec:
-    return Spec(reduced(x._data.shape, dim, keepdim), x.dtype.to_real())
+    return Spec(reduced(x._form.shape, dim, keepdim), x.dtype.to_real())
 
 
 def squared_spread(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, correction: float) -> np.ndarray:
@@ -65,7 +65,7 @@ def squared_spread(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, correctio
 
 
 def var_vjp(g: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> Tensor:
-    degrees = extent_of(x._data.shape, dim) - correction
+    degrees = extent_of(x._form.shape, dim) - correction
     scale = 2 / degrees if degrees else math.inf
     return restore(g, dim, keepdim) * scale * (x - x.mean(dim, keepdim=True))
 
@@ -93,7 +93,7 @@ def narrowed(result: np.ndarray, x: np.ndarray) -> np.ndarray:
 def var_parts(x: Tensor, *, dim: tuple, keepdim: bool, correction: float) -> Tensor:
     away = x - average_by_dim(x, dim=dim, keepdim=True)
     squares = away * away if x.dtype.is_floating_point else (away * away.conj()).real
-    degrees = max(extent_of(x._data.shape, dim) - correction, 0)
+    degrees = max(extent_of(x._form.shape, dim) - correction, 0)
     return total_by_dim(squares, dim=dim, keepdim=keepdim) / degrees
 
 
@@ -121,7 +121,7 @@ def spread(
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     dims = dims_of(op, input, dim)
-    if extent_of(input._data.shape, dims) <= correction:
+    if extent_of(input._form.shape, dims) <= correction:
         warnings.warn(
             f"{op}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
             "factor (input numel divided by output numel).",
@@ -269,7 +269,7 @@ def median_like(name: str, choose: Callable, result: type) -> Callable:
         check_tensor(name, input)
         if dim is None:
             return of_all(input)
-        return result(by_dim(input, dim=wrap_dim(name, dim, input._data.ndim), keepdim=keepdim))
+        return result(by_dim(input, dim=wrap_dim(name, dim, input._form.ndim), keepdim=keepdim))
 
     public.__name__ = public.__qualname__ = name
     public.__doc__ = (
@@ -287,7 +287,7 @@ most_common = selection("mode", commonest, samples=mode_samples)
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.Named:
     """The commonest value along a dimension, and the index of its last occurrence."""
     check_tensor("mode", input)
-    axis = wrap_dim("mode", dim, input._data.ndim)
+    axis = wrap_dim("mode", dim, input._form.ndim)
     return return_types.mode(most_common(input, dim=axis, keepdim=keepdim))
 
 
@@ -329,29 +329,29 @@ def quantile_of(
 ) -> Tensor:
     check_quantile(op, input, q, interpolation)
     levels = q if isinstance(q, Tensor) else input.new_tensor(q)
-    rank = input._data.ndim
+    rank = input._form.ndim
     axis = None if dim is None or not rank else wrap_dim(op, dim, rank)
     line = input.reshape(-1) if axis is None else input.permute(*[k for k in range(rank) if k != axis], axis)
     line = line.sort(-1)[0]
     picked = interpolated(
         line, ranks_of(line, levels.reshape(-1), skip_nan), interpolation
     )  # (*rest, levels)
-    picked = picked.permute(picked._data.ndim - 1, *range(picked._data.ndim - 1))  # (levels, *rest)
+    picked = picked.permute(picked._form.ndim - 1, *range(picked._form.ndim - 1))  # (levels, *rest)
     if keepdim:
         picked = picked.reshape(-1, *[1] * rank) if axis is None else picked.unsqueeze(axis + 1)
-    return picked if levels._data.ndim else picked.squeeze(0)
+    return picked if levels._form.ndim else picked.squeeze(0)
 
 
 def check_quantile(op: str, input: Tensor, q: Any, interpolation: str) -> None:
     check_tensor(op, input)
     if input.dtype not in (dtypes.float32, dtypes.float64):
         raise error(RuntimeError, op, "input tensor must be either float or double dtype", input=input)
-    if not input._data.size:
+    if not input._form.size:
         raise error(RuntimeError, op, "input tensor must be non-empty", input=input)
     if interpolation not in INTERPOLATIONS:
         rule = f"interpolation must be one of {', '.join(INTERPOLATIONS)}, but got {interpolation}"
         raise error(RuntimeError, op, rule)
-    if isinstance(q, Tensor) and (q._data.ndim > 1 or q._data.dtype != input._data.dtype):
+    if isinstance(q, Tensor) and (q._form.ndim > 1 or q._form.dtype != input._form.dtype):
         raise error(
             RuntimeError, op, "q must be a number or a 1-d tensor of the input's dtype", input=input, q=q
         )
@@ -362,7 +362,7 @@ def check_quantile(op: str, input: Tensor, q: Any, interpolation: str) -> None:
 
 def ranks_of(line: Tensor, levels: Tensor, skip_nan: bool) -> Tensor:
     """The place of every level in the sorted lines, as a float: (*rest, levels)."""
-    last = line._data.shape[-1] - 1
+    last = line._form.shape[-1] - 1
     missing = line.isnan()
     if skip_nan:
         return (levels * (last - missing.sum(-1, keepdim=True))).clamp(min=0)

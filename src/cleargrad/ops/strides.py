@@ -106,7 +106,7 @@ def place_in(op: str, input: Tensor, size: Any, stride: Any, storage_offset: int
             RuntimeError, op, "sizes, strides and the offset must not be negative", size=sizes, stride=steps
         )
     offset = 0 if storage_offset is None else storage_offset - input.storage_offset()
-    return {"size": sizes, "stride": steps, "offset": offset, "x_stride": strides_of(input._data)}
+    return {"size": sizes, "stride": steps, "offset": offset, "x_stride": strides_of(input._form)}
 
 
 Tensor.as_strided_ = taking_place(as_strided)
@@ -162,7 +162,7 @@ def run_window_scatter(
 # The history of a tensor that was written through a view; PyTorch calls its node CopySlices.
 window_scatter = opaque(
     "as_strided_scatter",
-    spec=lambda x, y, *, size, stride, offset, x_stride: Spec(x._data.shape, x.dtype),
+    spec=lambda x, y, *, size, stride, offset, x_stride: Spec(x._form.shape, x.dtype),
     run=run_window_scatter,
     vjp=(
         lambda g, *, size, stride, offset, x_stride: window_scatter(
@@ -194,7 +194,7 @@ def as_strided_scatter(
     """A copy of the tensor in which `as_strided(size, stride, storage_offset)` holds `src`."""
     place = place_in("as_strided_scatter", input, size, stride, storage_offset)
     check_tensor("as_strided_scatter", src, "src")
-    if src._data.shape != place["size"]:
+    if src._form.shape != place["size"]:
         rule = "expected src to have a size equal to the slice of self"
         raise error(RuntimeError, "as_strided_scatter", rule, src=src, size=place["size"])
     return window_scatter(input, src, **place)
@@ -239,7 +239,7 @@ def diagonal_place(op: str, rank: int, offset: int, dim1: int, dim2: int) -> dic
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two dimensions as the last one, `offset` places above the main diagonal."""
     check_tensor("diagonal", input)
-    return diagonal_of(input, **diagonal_place("diagonal", input._data.ndim, offset, dim1, dim2))
+    return diagonal_of(input, **diagonal_place("diagonal", input._form.ndim, offset, dim1, dim2))
 
 
 def matrix_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
@@ -297,7 +297,7 @@ sliding_windows = view("unfold", run_unfold, vjp=unfold_vjp, samples=unfold_samp
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` elements along a dimension, `step` apart, as a new last dimension."""
     check_tensor("unfold", input)
-    shape = input._data.shape
+    shape = input._form.shape
     dim = wrap_dim("unfold", dimension, len(shape))
     extent_there = shape[dim] if shape else 1
     if size < 0 or step <= 0:

@@ -93,7 +93,7 @@ def block(A: np.ndarray, k: int, count: int, hermitian: bool) -> np.ndarray:
 
 def ldl_spec(A: Tensor, *, hermitian: bool) -> list[Spec]:
     check_matrix("linalg.ldl_factor", A, square=True)
-    shape = A._data.shape
+    shape = A._form.shape
     return [Spec(shape, A.dtype), Spec(shape[:-1], int32), Spec(shape[:-2], int32)]
 
 
@@ -182,11 +182,11 @@ def ldl_solve_spec(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool) ->
     check_matrix(op, LD, "LD", square=True)
     check_tensor(op, pivots, "pivots")
     check_matrix(op, B, "B")
-    if pivots.dtype.category != INTEGER or pivots._data.shape != LD._data.shape[:-1]:
+    if pivots.dtype.category != INTEGER or pivots._form.shape != LD._form.shape[:-1]:
         raise error(RuntimeError, op, "expected one integer pivot for each row of LD", LD=LD, pivots=pivots)
-    if B._data.shape[-2] != LD._data.shape[-1] or B.dtype is not LD.dtype:
+    if B._form.shape[-2] != LD._form.shape[-1] or B.dtype is not LD.dtype:
         raise error(RuntimeError, op, "B must have as many rows as LD, and its dtype", LD=LD, B=B)
-    return Spec(broadcast(op, LD._data.shape[:-2], B._data.shape[:-2]) + B._data.shape[-2:], B.dtype)
+    return Spec(broadcast(op, LD._form.shape[:-2], B._form.shape[:-2]) + B._form.shape[-2:], B.dtype)
 
 
 def run_ldl_solve(LD: np.ndarray, pivots: np.ndarray, B: np.ndarray, *, hermitian: bool) -> np.ndarray:

@@ -65,8 +65,8 @@ def triangular_spec(A: Tensor, B: Tensor, *, upper: bool, unitriangular: bool) -
     op = "linalg.solve_triangular"
     check_matrix(op, A, square=True)
     check_matrix(op, B, "B")
-    a, b = A._data.shape, B._data.shape
-    if A._data.dtype != B._data.dtype or a[-1] != b[-2]:
+    a, b = A._form.shape, B._form.shape
+    if A._form.dtype != B._form.dtype or a[-1] != b[-2]:
         raise error(RuntimeError, op, "expected A and B of the same dtype and with sizes that fit", A=A, B=B)
     return Spec((*broadcast(op, a[:-2], b[:-2]), *b[-2:]), A.dtype)
 
@@ -129,8 +129,8 @@ def triangular_solve(
     """The older form of linalg.solve_triangular; also returns a copy of A."""
     matrix = adjoint(A) if transpose else A
     solution = triangular_op(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
-    batch = solution._data.shape[:-2]
-    copy = A.expand(*batch, *A._data.shape[-2:]).clone()
+    batch = solution._form.shape[:-2]
+    copy = A.expand(*batch, *A._form.shape[-2:]).clone()
     return return_types.triangular_solve((solution, copy))
 
 
@@ -259,8 +259,8 @@ def cholesky_inverse_samples() -> Iterator[Sample]:
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, from its Cholesky factor."""
     check_matrix("cholesky_inverse", input, square=True)
-    n = input._data.shape[-1]
-    return cholesky_solve(identity(n, n, input).expand(input._data.shape), input, upper)
+    n = input._form.shape[-1]
+    return cholesky_solve(identity(n, n, input).expand(input._form.shape), input, upper)
 
 
 # LU --------------------------------------------------------------------------------------------------------
@@ -303,9 +303,9 @@ def run_permutation(pivots: np.ndarray, *, rows: int, dtype: Dtype) -> np.ndarra
 
 
 def permutation_spec(pivots: Tensor, *, rows: int, dtype: Dtype) -> Spec:
-    if pivots._data.dtype != np.int32:
+    if pivots._form.dtype != np.int32:
         raise error(RuntimeError, "lu_unpack", "pivots must be a tensor of int32", pivots=pivots)
-    return Spec((*pivots._data.shape[:-1], rows, rows), dtype)
+    return Spec((*pivots._form.shape[:-1], rows, rows), dtype)
 
 
 permutation = opaque(
@@ -319,8 +319,8 @@ permutation = opaque(
 
 def lu_spec(A: Tensor, *, check: bool) -> list[Spec]:
     check_matrix("linalg.lu_factor", A)
-    *batch, m, n = A._data.shape
-    return [Spec(A._data.shape, A.dtype), Spec((*batch, min(m, n)), int32), Spec(tuple(batch), int32)]
+    *batch, m, n = A._form.shape
+    return [Spec(A._form.shape, A.dtype), Spec((*batch, min(m, n)), int32), Spec(tuple(batch), int32)]
 
 
 def run_lu(A: np.ndarray, *, check: bool) -> tuple:
@@ -333,7 +333,7 @@ def run_lu(A: np.ndarray, *, check: bool) -> tuple:
 
 def lu_vjp(g: list, out0: Tensor, out1: Tensor) -> Tensor:
     """P L⁻ᴴ [tril(Lᴴ gL) + triu(gU Uᴴ)] U⁻ᴴ for the leading square block; beyond it one factor is fixed."""
-    m, n = out0._data.shape[-2:]
+    m, n = out0._form.shape[-2:]
     k = min(m, n)
     L, U = lower_of(out0), out0.triu()[..., :k, :]
     gL, gU = g[0].tril(-1)[..., :, :k], g[0].triu()[..., :k, :]
@@ -363,7 +363,7 @@ lu_op = opaque(
 
 def lower_of(LU: Tensor) -> Tensor:
     """The lower factor of a compact LU, with ones on its diagonal."""
-    m, n = LU._data.shape[-2:]
+    m, n = LU._form.shape[-2:]
     k = min(m, n)
     return LU.tril(-1)[..., :, :k] + identity(m, k, LU)
 
@@ -404,7 +404,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> tuple:
 
 
 def unpacked(LU: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    m, n = LU._data.shape[-2:]
+    m, n = LU._form.shape[-2:]
     return permutation(pivots, rows=m, dtype=LU.dtype), lower_of(LU), LU.triu()[..., : min(m, n), :]
 
 
@@ -436,7 +436,7 @@ def lu_solve_samples() -> Iterator[Sample]:
 def solve_factored(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, transpose: bool) -> Tensor:
     check_matrix("linalg.lu_solve", LU, "LU", square=True)
     check_matrix("linalg.lu_solve", B, "B")
-    P = permutation(pivots, rows=LU._data.shape[-1], dtype=LU.dtype)
+    P = permutation(pivots, rows=LU._form.shape[-1], dtype=LU.dtype)
     if not left:
         return adjoint(solve_factored(LU, pivots, adjoint(B), True, not transpose))
     if transpose:

@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.autograd.node import Node, edge_of
 from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.dtype import float32
-from cleargrad.core.mode import SPECIAL, gate, mode
+from cleargrad.core.mode import SPECIAL, gate, mode, settle
 from cleargrad.core.shape import (
     Spec,
     as_index,
@@ -25,7 +25,7 @@ from cleargrad.core.shape import (
     wrap_dim,
     wrap_dims,
 )
-from cleargrad.core.tensor import IN_NO_GRAD, Tensor, cell_of, new, tick, wrap
+from cleargrad.core.tensor import IN_NO_GRAD, Tensor, cell_of, new, room_of, tick, wrap
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, fused, view
 from cleargrad.ops.inplace import check_history
@@ -46,10 +46,13 @@ def taking_place(function: Callable) -> Callable:
         check_tensor(name, self)
         if mode.grad and edge_of(self) is not None:
             check_history(self, name)
+        settle()
         before = wrap(self._data, self._edge)
         before._ver = cell_of(self)
+        room_of(self).known = False
         result = function(before, *args, **kwargs)
-        self._data, self._edge = result._data, result._edge
+        self._data = self._form = result._data
+        self._edge = result._edge
         self.bump()
         self._seen = self._ver[0]
         return self
@@ -118,17 +121,17 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     else:
         shape = sizes or sizes_of((shape,))
     try:
-        data = input._data
+        data = input._form
         result = data.reshape(shape)
     except (ValueError, TypeError, AttributeError):
         check_tensor("reshape", input)
-        shape = infer_size("reshape", sizes_of(shape), input._data.size)
-        result = input._data.reshape(shape)
+        shape = infer_size("reshape", sizes_of(shape), input._form.size)
+        result = data.reshape(shape)
     if result.shape != shape and -1 not in shape:
         infer_size("reshape", shape, data.size)  # raises: NumPy takes any negative size for -1
     how = gate.how or mode.how
     base = result.base
-    if how == SPECIAL or (base is not data and (base is None or base is not data.base)):
+    if how == SPECIAL or data is not input._data or (base is not data and (base is None or base is not data.base)):
         return reshape_slowly(input, result.shape, data)
     return link_view(result, input, how, _view_node, _view_plan, None)
 
@@ -138,7 +141,7 @@ def link_view(
 ) -> Tensor:
     """What apply.link does for a view, written out flat: reshape and indexing are called very often."""
     tensor = new(Tensor)
-    tensor._data = data
+    tensor._data = tensor._form = data
     tensor._edge = None
     tensor._grad = None
     tensor._ver = version = cell_of(source)
@@ -152,6 +155,7 @@ def link_view(
         tensor._caution = source._caution if how else IN_NO_GRAD
         edge = edge_of(source)
     tensor._seen = version[0]
+    (version[3] or room_of(source)).add(tensor)
     if how and edge is not None:
         tensor._edge = node = new(kind)
         node.edges = (edge,)
@@ -183,10 +187,10 @@ def view_(input: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = No
         return reinterpret(input if edge_of(input) is None else input.detach(), dtype=dtype)
     shape = sizes if sizes and type(sizes[0]) is int else sizes_of(sizes or (size,))
     try:
-        result = same_memory(input._data, shape)
+        result = same_memory(input._form, shape)
     except (ValueError, TypeError, AttributeError):
         check_tensor("view", input)
-        result = same_memory(input._data, infer_size("view", sizes_of(shape), input._data.size))
+        result = same_memory(input._form, infer_size("view", sizes_of(shape), input._form.size))
     if result.shape != shape and -1 not in shape:
         infer_size("view", shape, result.size)  # raises: NumPy takes any negative size for -1
     how = gate.how or mode.how
@@ -225,7 +229,7 @@ reinterpret = view(
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """The same memory in the shape of another tensor."""
     check_tensor("view_as", other, "other")
-    return view_(input, other._data.shape)
+    return view_(input, other._form.shape)
 
 
 @composite(
@@ -237,7 +241,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """The same elements in the shape of another tensor."""
     check_tensor("reshape_as", other, "other")
-    return reshape(input, other._data.shape)
+    return reshape(input, other._form.shape)
 
 
 def flatten_samples() -> Iterator[Sample]:
@@ -253,7 +257,7 @@ def flatten_samples() -> Iterator[Sample]:
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Joins neighbouring dimensions into one."""
     check_tensor("flatten", input)
-    shape = input._data.shape
+    shape = input._form.shape
     start, end = wrap_dim("flatten", start_dim, len(shape)), wrap_dim("flatten", end_dim, len(shape))
     if start > end:
         raise error(RuntimeError, "flatten", "start_dim cannot come after end_dim", start=start, end=end)
@@ -266,7 +270,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
     check_tensor("ravel", input)
-    return reshape(input.contiguous(), (input._data.size,))
+    return reshape(input.contiguous(), (input._form.size,))
 
 
 def unflatten_samples() -> Iterator[Sample]:
@@ -281,7 +285,7 @@ def unflatten_samples() -> Iterator[Sample]:
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Splits one dimension into several; one of them may be -1."""
     check_tensor("unflatten", input)
-    shape = input._data.shape
+    shape = input._form.shape
     if not shape:
         raise error(RuntimeError, "unflatten", "a 0-d tensor has no dimension to split")
     dim = wrap_dim("unflatten", dim, len(shape))
@@ -338,7 +342,7 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
     """Repeats size-one dimensions without copying; -1 keeps a size."""
     check_tensor("expand", input)
     target = sizes_of(sizes or (size,))
-    shape = input._data.shape
+    shape = input._form.shape
     lead = len(target) - len(shape)
     if lead < 0:
         rule = f"the number of sizes provided ({len(target)}) must be at least the tensor's ({len(shape)})"
@@ -365,7 +369,7 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Expands to the shape of another tensor."""
     check_tensor("expand_as", other, "other")
-    return expand(input, other._data.shape)
+    return expand(input, other._form.shape)
 
 
 @composite(expand_samples, method=True)
@@ -381,9 +385,9 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
         tensors = tuple(tensors[0])
     for tensor in tensors:
         check_tensor("broadcast_tensors", tensor, "tensors")
-    shape = broadcast("broadcast_tensors", *(tensor._data.shape for tensor in tensors))
+    shape = broadcast("broadcast_tensors", *(tensor._form.shape for tensor in tensors))
     # A tensor that has the shape already is returned itself, as PyTorch does: a leaf stays a leaf.
-    return tuple(tensor if tensor._data.shape == shape else expand(tensor, shape) for tensor in tensors)
+    return tuple(tensor if tensor._form.shape == shape else expand(tensor, shape) for tensor in tensors)
 
 
 # Parts along dimensions ------------------------------------------------------------------------------------
@@ -417,7 +421,7 @@ def index_adjoint_parts(g: Tensor, *, shape: tuple, index: tuple) -> Tensor:
             g = g.unsqueeze(dim)
         if step > 1:
             g = padded(g.unsqueeze(dim + 1), dim + 1, 0, step - 1).flatten(dim, dim + 1)
-        g = padded(g, dim, start, shape[dim] - start - g._data.shape[dim])
+        g = padded(g, dim, start, shape[dim] - start - g._form.shape[dim])
         dim += 1
     return g
 
@@ -426,7 +430,7 @@ def padded(x: Tensor, dim: int, before: int, after: int) -> Tensor:
     """Zeros before and after along a dimension; negative numbers crop."""
     from cleargrad.ops.padding import pad_constant
 
-    return pad_constant(x, pads=((before, after), *[(0, 0)] * (x._data.ndim - dim - 1)), value=0)
+    return pad_constant(x, pads=((before, after), *[(0, 0)] * (x._form.ndim - dim - 1)), value=0)
 
 
 index_adjoint = fused(
@@ -479,7 +483,7 @@ def run_new_axis(x: np.ndarray, *, index: tuple) -> np.ndarray:
 
 
 def new_axis_vjp(g: Tensor, *, x_shape: tuple, index: tuple) -> Tensor:
-    if g._data.size == count(x_shape):
+    if g._form.size == count(x_shape):
         return g.reshape(x_shape)
     return index_adjoint(g, shape=x_shape, index=index)  # an index such as [:2, None]
 
@@ -493,7 +497,7 @@ index_new_axis = view("unsqueeze", run_new_axis, vjp=new_axis_vjp, samples=unsqu
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The part at one index of a dimension, which goes away."""
     check_tensor("select", input)
-    shape = input._data.shape
+    shape = input._form.shape
     if not shape:
         raise error(IndexError, "select", "select() cannot be applied to a 0-dim tensor")
     dim = wrap_dim("select", dim, len(shape))
@@ -508,11 +512,11 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` indices of a dimension from `start` on."""
     check_tensor("narrow", input)
-    shape = input._data.shape
+    shape = input._form.shape
     if not shape:
         raise error(RuntimeError, "narrow", "narrow() cannot be applied to a 0-dim tensor")
     dim = wrap_dim("narrow", dim, len(shape))
-    if isinstance(start, Tensor) and (start._data.ndim or start._data.dtype.kind not in "iu"):
+    if isinstance(start, Tensor) and (start._form.ndim or start._form.dtype.kind not in "iu"):
         raise error(RuntimeError, "narrow", "start must be an 0-dim integral Tensor", start=start)
     start, length = as_index("narrow", start), as_index("narrow", length)
     if length < 0:
@@ -531,7 +535,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A new dimension of size one."""
     check_tensor("unsqueeze", input)
-    dim = wrap_dim("unsqueeze", dim, input._data.ndim + 1)
+    dim = wrap_dim("unsqueeze", dim, input._form.ndim + 1)
     return index_new_axis(input, index=(*[slice(None)] * dim, None, ...))
 
 
@@ -565,7 +569,7 @@ squeeze_some = squeezing(
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Drops dimensions of size one: all of them, or those named."""
     check_tensor("squeeze", input)
-    shape = input._data.shape
+    shape = input._form.shape
     dims = tuple(axis for axis in wrap_dims("squeeze", dim, len(shape)) if shape[axis] == 1)
     door = squeeze_all if dim is None else squeeze_some if isinstance(dim, (tuple, list)) else squeeze_one
     return door(input, dims=dims)

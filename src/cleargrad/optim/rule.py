@@ -13,7 +13,7 @@ from typing import Any
 
 from cleargrad.autograd.modes import enable_grad
 from cleargrad.codegen.native import LARGE, kernels
-from cleargrad.core.mode import NO_GRAD, mode
+from cleargrad.core.mode import NO_GRAD, mode, settle
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.complex_numbers import view_as_complex, view_as_real
@@ -57,12 +57,13 @@ class RuleOptimizer(Optimizer):
         try:
             for group in self.param_groups:
                 self._step_group(group)
+            settle()
         finally:
             mode.turn(before)
         return loss
 
     def _step_group(self, group: dict[str, Any]) -> None:
-        options = readable(group) if mode.recorder is None else self._recorded(group)
+        options = readable(group)
         strict = group.get("capturable") or group.get("fused")
         items = []
         for p in group["params"]:
@@ -71,7 +72,7 @@ class RuleOptimizer(Optimizer):
                 continue
             if strict:
                 self._check_flags(p, group)
-            if p._data.dtype.kind == "c" and not self._takes_complex:
+            if p._form.dtype.kind == "c" and not self._takes_complex:
                 raise error(
                     RuntimeError, name_of(self), f"{name_of(self)} does not support complex parameters"
                 )
@@ -81,8 +82,8 @@ class RuleOptimizer(Optimizer):
                 if state:
                     self.state[p] = state
             items.append((p, g, state))
-        if mode.recorder is not None:
-            mode.recorder.update(self, group, options, items)
+        if mode.waiter is not None:
+            mode.waiter.update(self, group, options, items)
         else:
             self._make_step(group, options, items)
 
@@ -94,7 +95,7 @@ class RuleOptimizer(Optimizer):
 
     def _apply_together(self, group: dict[str, Any], options: dict[str, Any], items: list[tuple]) -> bool:
         """All parameters by one call of machine code, where they are large together and nothing is unusual."""
-        if mode.how != NO_GRAD or not self._by_element or sum(p._data.size for p, *_ in items) < LARGE:
+        if mode.how != NO_GRAD or not self._by_element or sum(p._form.size for p, *_ in items) < LARGE:
             return False
         found = kernels()
         return found is not None and found.step(self, group, options, items)
@@ -116,6 +117,20 @@ class RuleOptimizer(Optimizer):
             else:
                 found[name] = recorded(value, name)
         return found
+
+    def _fixed(self, group: dict[str, Any]) -> tuple:
+        """The group's options but for those numbers."""
+        found = []
+        for name, value in group.items():
+            if name == "params":
+                continue
+            if name in self._INPUTS:
+                if type(value) is tuple:
+                    value = tuple([None if type(each) in (int, float) else each for each in value])
+                elif type(value) in (int, float) and not (name in SWITCHES and value == 0):
+                    value = None
+            found.append((name, value))
+        return tuple(found)
 
     def _apply(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """One parameter's step, in the way that suits it."""
@@ -186,9 +201,9 @@ def number(value: Any) -> Any:
 
 def blocks(p: Tensor, g: Tensor, state: dict[str, Any]) -> Iterator[tuple]:
     """The parameter, its gradient and its state, a few rows at a time; counters are passed whole."""
-    data, grad, shape = p._data, g._data, p._data.shape
+    data, grad, shape = p._data, g._data, p._form.shape
     rows = max(1, BLOCK * shape[0] // data.size)
-    fields = {name: kept._data for name, kept in state.items() if kept._data.shape == shape}
+    fields = {name: kept._data for name, kept in state.items() if kept._form.shape == shape}
     for first in range(0, shape[0], rows):
         part = slice(first, first + rows)
         pieces = {name: wrap(field[part]) for name, field in fields.items()}

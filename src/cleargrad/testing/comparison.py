@@ -186,7 +186,7 @@ def compare_tensors(actual: Any, expected: Any, rules: Rules) -> None:
         return
     if not close.ndim:
         raise Mismatch(number_text(left.item(), right.item(), rtol, atol))
-    raise Mismatch(tensor_text(left, right, close, rtol, atol, expected._data.dtype))
+    raise Mismatch(tensor_text(left, right, close, rtol, atol, expected._form.dtype))
 
 
 def widened(tensor: Tensor) -> np.ndarray:

@@ -128,20 +128,20 @@ def pack_padded_sequence(
     counts = given.detach().numpy().astype(np.int64)
     check_lengths(x, counts)
     sizes = sizes_of(counts)
-    steps, batch = x._data.shape[:2]
+    steps, batch = x._form.shape[:2]
     if len(sizes) * batch == counts.sum():  # all of one length
-        data = x[: len(sizes)].reshape(-1, *x._data.shape[2:])
+        data = x[: len(sizes)].reshape(-1, *x._form.shape[2:])
     else:
         step, row = np.nonzero(counts[None, :] > np.arange(len(sizes))[:, None])
-        data = x.reshape(steps * batch, *x._data.shape[2:]).index_select(0, wrap(step * batch + row))
+        data = x.reshape(steps * batch, *x._form.shape[2:]).index_select(0, wrap(step * batch + row))
     return PackedSequence(data, wrap(sizes.astype(np.int64)), order)
 
 
 def check_lengths(x: Tensor, lengths: np.ndarray) -> None:
     name = "pack_padded_sequence"
-    if not x._data.size:
+    if not x._form.size:
         raise error(RuntimeError, name, "Cannot pack empty tensors.", input=x)
-    if len(lengths) != x._data.shape[1]:
+    if len(lengths) != x._form.shape[1]:
         rule = f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)}"
         raise error(RuntimeError, name, rule, input=x)
     if (lengths <= 0).any():
@@ -152,8 +152,8 @@ def check_lengths(x: Tensor, lengths: np.ndarray) -> None:
     if (np.diff(lengths) > 0).any():
         rule = "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True"
         raise error(RuntimeError, name, rule, fix="pass enforce_sorted=False")
-    if lengths[0] > len(x._data):
-        rule = f"a length of {lengths[0]} is more than the {len(x._data)} steps there are"
+    if lengths[0] > len(x._form):
+        rule = f"a length of {lengths[0]} is more than the {len(x._form)} steps there are"
         raise error(RuntimeError, name, rule, input=x)
 
 
@@ -174,9 +174,9 @@ def pad_packed_sequence(
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     step, row = np.nonzero(np.arange(batch)[None, :] < sizes[:, None])
     if len(step) == steps * batch:
-        padded = sequence.data.reshape(steps, batch, *sequence.data._data.shape[1:])
+        padded = sequence.data.reshape(steps, batch, *sequence.data._form.shape[1:])
     else:
-        empty = sequence.data.new_full((steps, batch, *sequence.data._data.shape[1:]), padding_value)
+        empty = sequence.data.new_full((steps, batch, *sequence.data._form.shape[1:]), padding_value)
         places = (wrap(step), wrap(row))
         padded = empty.index_put(places, sequence.data.index_select(0, wrap(starts[step] + row)))
     counts = wrap(lengths.astype(np.int64))
@@ -204,10 +204,10 @@ def pad_sequence(
     if not given:
         raise error(RuntimeError, name, "received an empty list of sequences")
     longest = max(len(sequence) for sequence in given)
-    tail = given[0]._data.shape[1:]
+    tail = given[0]._form.shape[1:]
     padded = []
     for position, sequence in enumerate(given):
-        if sequence._data.shape[1:] != tail:
+        if sequence._form.shape[1:] != tail:
             rule = f"all but the first dimension must be {tuple(tail)}"
             raise error(RuntimeError, name, rule, position=position, sequence=sequence)
         missing = longest - len(sequence)
@@ -222,7 +222,7 @@ def pad_first(x: Tensor, room: tuple[int, int], value: float) -> Tensor:
         return x
     from cleargrad.ops.padding import pad
 
-    return pad(x, (*[0, 0] * (x._data.ndim - 1), *room), value=value)
+    return pad(x, (*[0, 0] * (x._form.ndim - 1), *room), value=value)
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:

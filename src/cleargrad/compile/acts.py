@@ -1,0 +1,200 @@
+"""What a step of a trace does: how it runs by itself, and how it is recorded into the graph of a program.
+
+An act knows nothing of tensors that wait: `run` gets arrays and gives arrays, as an eager call would, and `record` gets
+and gives tensors under a recorder. Read next: compile/waiting.py.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cleargrad.autograd.node import Node, split_edge
+from cleargrad.autograd.walk import fitted, form_of
+from cleargrad.core.tensor import Tensor, as_array, wrap
+from cleargrad.ops.op import Op
+from cleargrad.optim.rule import readable
+
+if TYPE_CHECKING:
+    from cleargrad.compile.building import Building
+
+
+class Act:
+    """One call."""
+
+    writes: Sequence[int] = ()  # the operands whose memory it writes
+    shows: int | None = None  # the operand whose memory its results lie in, if they do
+
+    def allows(self, facts: tuple) -> bool:
+        """What equality of facts does not tell."""
+        return True
+
+    def run(self, operands: list) -> Sequence:
+        """Makes the call on arrays."""
+        raise NotImplementedError
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        """The same on tensors, under a recorder."""
+        raise NotImplementedError
+
+
+class Called(Act):
+    """A call of an op."""
+
+    def __init__(self, op: Op, attrs: dict[str, Any]) -> None:
+        self.op, self.attrs = op, attrs
+        self.kinds = [*map(type, attrs.values())]
+        self.text = None if not any(map(is_delicate, attrs.values())) else repr(attrs)
+        if op.view:
+            self.shows = 0
+
+    def allows(self, facts: tuple) -> bool:
+        attrs = facts[1]
+        return not attrs or (
+            [*map(type, attrs.values())] == self.kinds and (self.text is None or repr(attrs) == self.text)
+        )
+
+    def run(self, operands: list) -> Sequence:
+        result = self.op.run(*operands, **self.attrs)
+        return result if isinstance(result, (list, tuple)) else (result,)
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        outs = building.call(self.op, tuple(operands), self.attrs)
+        return outs if type(outs) is tuple else (outs,)
+
+
+def is_delicate(value: Any) -> bool:
+    """Whether values that are equal may differ: zeros have signs, and tuples hold what they like."""
+    if type(value) is float:
+        return value == 0
+    return isinstance(value, (tuple, list, dict)) and not all(type(part) is int for part in value)
+
+
+class Aliased(Act):
+    """Another tensor on the same memory, outside of the graph: detach() and .data."""
+
+    shows = 0
+
+    def run(self, operands: list) -> Sequence:
+        return (operands[0].view(),)
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        alias = wrap(operands[0]._data.view())
+        building.alias(operands[0], alias)
+        building.set(alias, building.value(operands[0]))
+        return (alias,)
+
+
+class Written(Act):
+    """A write in place: the first operand gets the elements of the second."""
+
+    writes = (0,)
+
+    def run(self, operands: list) -> Sequence:
+        np.copyto(operands[0], operands[1], casting="unsafe")
+        return ()
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        building.write(*operands)
+        return ()
+
+
+class Given(Act):
+    """Known elements, such as the one from which a backward pass starts."""
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data = data
+
+    def run(self, operands: list) -> Sequence:
+        return (self.data.copy(),)
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        return (building.constant(self.data.copy()),)
+
+
+class Pulled(Act):
+    """What a node of the graph hands on in a backward pass: its vjps, in the forms of those that get it."""
+
+    def __init__(self, node: Node, wanted: tuple | None) -> None:
+        self.ends = ends_of(node)
+        self.several = node.outputs
+        self.key = (node.plan.steps, wanted, self.ends, repr(node.attrs))
+        self.vjps = [
+            (step.input, step.vjp, len(step.positions), node.named(step)) for step in chosen(node, wanted)
+        ]
+
+    def run(self, operands: list) -> Sequence:
+        tensors = [wrap(x) if isinstance(x, np.ndarray) else x for x in operands]
+        return [None if part is None else part._data for part in self.pulled(tensors)]
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        return building.repeated_record(lambda: self.pulled(operands), operands, (Pulled, self.key))
+
+    def pulled(self, operands: Sequence) -> list[Tensor | None]:
+        grad = list(operands[: self.several]) if self.several > 1 else operands[0]
+        first = self.several
+        grads: Any = [None] * len(self.ends)
+        for index, vjp, count, named in self.vjps:
+            result = vjp(grad, *operands[first : first + count], **named)
+            first += count
+            if index is None:
+                grads = result
+                break
+            grads[index] = result
+        return [
+            None if end is None or part is None else fitted(part, *end)
+            for end, part in zip(self.ends, grads, strict=False)
+        ]
+
+
+def chosen(node: Node, wanted: tuple | None) -> list:
+    """The vjps of a node that are called."""
+    return [step for step in node.plan.steps if wanted is None or step.input is None or wanted[step.input]]
+
+
+def ends_of(node: Node) -> tuple:
+    """The forms in which what a node hands on arrives."""
+    return tuple([None if edge is None else form_of(*split_edge(edge)) for edge in node.edges])
+
+
+class Updated(Act):
+    """An optimizer's step for the parameters of one group."""
+
+    def __init__(self, optimizer: Any, group: dict[str, Any], items: list) -> None:
+        self.optimizer = weakref.ref(optimizer)
+        self.place = next(k for k, other in enumerate(optimizer.param_groups) if other is group)
+        self.states = [tuple(state) for _, _, state in items]
+        self.writes = []
+        start = 0
+        for _, _, state in items:
+            kept = [start + 2 + k for k, value in enumerate(state.values()) if isinstance(value, Tensor)]
+            self.writes += [start, *kept]
+            start += 2 + len(state)
+
+    def items(self, operands: list) -> list:
+        found, start = [], 0
+        for names in self.states:
+            p, g, *values = operands[start : start + 2 + len(names)]
+            found.append((p, g, dict(zip(names, values, strict=True))))
+            start += 2 + len(names)
+        return found
+
+    def step_on(self, operands: list) -> None:
+        """Makes the step on tensors."""
+        optimizer = self.optimizer()
+        group = optimizer.param_groups[self.place]
+        items = [(p, g, optimizer.state.get(p) or {}) for p, g, _ in self.items(operands)]
+        optimizer._make_step(group, readable(group), items)
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        optimizer = self.optimizer()
+        group = optimizer.param_groups[self.place]
+        building.update(optimizer, group, optimizer._recorded(group), self.items(operands))
+        return ()
+
+
+def arrays_of(results: Sequence) -> list:
+    return [None if result is None else as_array(result) for result in results]

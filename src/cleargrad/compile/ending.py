@@ -1,0 +1,284 @@
+"""An ending: the program of a trace, for what is left alive when the trace ends.
+
+`ending_of` has the graph built and compiled. `Ending.run` binds the memory of sources, runs the program, and gives the
+tensors that still wait their values. Read next: compile/program.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cleargrad.autograd.node import AccumulateGrad, address
+from cleargrad.compile.acts import Updated
+from cleargrad.compile.building import Building
+from cleargrad.compile.repeat import Unfinished
+from cleargrad.compile.traces import FREE, Source
+from cleargrad.core.mode import mode
+from cleargrad.core.tensor import Tensor, cell_of, owner_of, tick, wrap, wrap_view
+from cleargrad.ops.record import CaptureError, Graph
+
+if TYPE_CHECKING:
+    from cleargrad.compile.waiting import Run
+
+
+class Unfit(Exception):
+    """A trace of which there is no program."""
+
+
+def ending_of(run: Run, alive: tuple, make: Callable[[Graph], Any]) -> Ending | str:
+    """The program of a trace that has just been run; in words, why there is none."""
+    try:
+        return Ending(run, alive, make)
+    except (Unfit, Unfinished, CaptureError) as reason:
+        return str(reason) or type(reason).__name__
+    except Exception as failure:  # the trace has been run: nothing may be lost because of a program
+        return f"compiling it failed with {type(failure).__name__}: {failure}"
+
+
+class Ending:
+    """A program, and how its memory is bound."""
+
+    def __init__(self, run: Run, alive: tuple, make: Callable[[Graph], Any]) -> None:
+        self.lock = threading.Lock()
+        self.runs = 0
+        self.read_steps(run)
+        building = Building()
+        before = mode.set(recorder=building)
+        try:
+            tensors = self.stand_ins(run, building)
+            self.record(run, building, tensors)
+            self.settle(run, building, tensors, alive)
+        finally:
+            mode.set(**before)
+        self.graph = building.graph
+        self.program = make(building.graph)
+        self.program.fix(len(self.inputs), [*self.number_arrays, *[each.array for each in self.options]])
+        self.program.forget_making(building.graph)
+        self.check_memory()
+        self.doubles: list[int] | None = None
+
+    def read_steps(self, run: Run) -> None:
+        """Which memory each slot lies in, and which is written."""
+        self.owners: list[int] = []  # by slot
+        self.forms: list[np.ndarray | None] = []
+        self.written: list[int] = []  # sources
+        self.updated: list[int] = []
+        for step in run.steps:
+            operands: list[Any] = []
+            for want in step.wants:
+                if type(want) is Source:
+                    operands.append(len(self.owners))
+                    self.owners.append(len(self.owners))
+                    self.forms.append(None)
+                else:
+                    operands.append(want)
+            act: Any = step.act
+            for k in act.writes:
+                owner = self.owners[operands[k]]
+                if run.tensors[owner] is not None and owner not in self.written:
+                    self.written.append(owner)
+                if isinstance(act, Updated) and owner not in self.updated:
+                    self.updated.append(owner)
+            for form in step.forms:
+                if form is not None or act.shows is not None:
+                    own = len(self.owners)
+                    self.owners.append(own if act.shows is None else self.owners[operands[act.shows]])
+                    self.forms.append(form)
+
+    def stand_ins(self, run: Run, building: Building) -> list[Any]:
+        """Tensors for the sources: inputs, or bound by reference."""
+        self.inputs: list[int] = []
+        self.bound: list[tuple[int, Tensor]] = []
+        self.related = self.relations(run)
+        inside = {slot: owner for slot, owner, _ in self.related}
+        tensors: list[Any] = [None] * len(self.owners)
+        order = [slot for slot, tensor in enumerate(run.tensors) if tensor is not None]
+        for slot in sorted(order, key=lambda slot: slot in inside):
+            tensor, array = run.tensors[slot], run.array(slot)
+            if slot in inside:
+                tensors[slot] = wrap_view(array.view(), tensors[inside[slot]])
+            elif slot in self.written or slot in inside.values() or is_lasting(tensor):
+                if slot in run.copies and slot in self.written:
+                    raise Unfit("it writes memory that others than tensors can see")
+                tensors[slot] = holder = wrap(array.view())
+                self.bound.append((slot, holder))
+            else:
+                tensors[slot] = stand_in = wrap(array.view())
+                self.inputs.append(slot)
+                building.argument(stand_in)
+        return tensors
+
+    def relations(self, run: Run) -> list[tuple[int, int, int]]:
+        """Sources that lie in the memory of others, where some of it is written: which, in which, and where."""
+        if not self.written:
+            return []
+        spans = []
+        for slot, tensor in enumerate(run.tensors):
+            if tensor is not None and tensor._form.size:
+                low, high = np.lib.array_utils.byte_bounds(run.array(slot))
+                spans.append((low, -high, slot))
+        spans.sort()
+        groups: list[list[tuple]] = []
+        end = 0
+        for low, high, slot in spans:
+            if groups and low < end:
+                groups[-1].append((low, -high, slot))
+            else:
+                groups.append([(low, -high, slot)])
+            end = max(end, -high)
+        found = []
+        for group in groups:
+            if len(group) == 1 or not any(slot in self.written for *_, slot in group):
+                continue
+            low, high, owner = group[0]  # begins first and, of those, ends last
+            whole = run.array(owner)
+            for first, last, slot in group[1:]:
+                array = run.array(slot)
+                if last > high or array.dtype != whole.dtype or not whole.flags.forc:
+                    raise Unfit("it writes memory that several of its tensors share")
+                found.append((slot, owner, address(array) - address(whole)))
+        return found
+
+    def record(self, run: Run, building: Building, tensors: list[Any]) -> None:
+        """Has every step recorded."""
+        self.number_arrays: list[np.ndarray] = []
+        values = iter(run.numbers)
+        numbers = []
+        for step in run.steps:
+            for want in step.wants:
+                if want is FREE:
+                    numbers.append(wrap(np.array(next(values), np.float64)))
+        for number in numbers:
+            self.number_arrays.append(number._data)
+            building.argument(number)
+        given = iter(numbers)
+        slot = 0
+        for step in run.steps:
+            operands: list[Any] = []
+            for want in step.wants:
+                if type(want) is int:
+                    operands.append(tensors[want])
+                elif type(want) is Source:
+                    operands.append(tensors[slot])
+                    slot += 1
+                else:
+                    operands.append(next(given) if want is FREE else want.value)
+            act: Any = step.act
+            outs = act.record(building, operands)
+            for out, form in zip(outs, step.forms, strict=True):
+                if form is None and act.shows is None:
+                    continue
+                if form is not None and (out._data.shape != form.shape or out._data.dtype != form.dtype):
+                    raise Unfit("a value is recorded in another form than it has")
+                tensors[slot] = out
+                slot += 1
+
+    def settle(self, run: Run, building: Building, tensors: list[Any], alive: tuple) -> None:
+        """What the program gives, and to whom."""
+        graph = building.graph
+        owners = dict.fromkeys(self.owners[slot] for slot in alive)
+        self.given = [slot for slot in owners if run.tensors[slot] is None]  # by output
+        graph.outputs = [building.value(tensors[slot]) for slot in self.given]
+        graph.writes = [(owner, building.known[key][0]) for key, owner in building.written.items()]
+        self.options = list(building.options.values())
+
+    # Running -----------------------------------------------------------------------------------------------
+
+    def run(self, run: Run) -> bool:
+        """Computes all that waits; False, and nothing is done, if the program does not suit the memory."""
+        with self.lock:
+            if not self.binds(run):
+                return False
+            for array, number in zip(self.number_arrays, run.numbers):
+                array[...] = number
+            for option in self.options:
+                option.read()
+            outputs = self.program.run([run.array(slot) for slot in self.inputs])
+            self.runs += 1
+            if self.doubles is None:
+                ids = [id(array) for array in outputs]
+                self.doubles = [k for k, each in enumerate(ids) if ids.index(each) != k]
+            for k in self.doubles:
+                outputs[k] = outputs[k].copy()
+        self.deliver(run, outputs)
+        return True
+
+    def binds(self, run: Run) -> bool:
+        """Gives the program the memory of this run's sources."""
+        tensors = run.tensors
+        moved = False
+        for slot, holder in self.bound:
+            array = tensors[slot]._form if slot not in run.copies else run.copies[slot]  # type: ignore[union-attr]
+            if holder._data is not array:
+                holder._data = holder._form = array
+                moved = True
+        if moved:
+            self.check_memory()
+        for slot, owner, offset in self.related:
+            if address(run.array(slot)) - address(run.array(owner)) != offset:
+                return False
+        if self.roots:
+            if self.overlaps:
+                return False
+            inside = {slot for slot, *_ in self.related}
+            for slot in self.inputs:
+                if slot not in inside and id(owner_of(run.array(slot))) in self.roots:
+                    return False
+        return True
+
+    def check_memory(self) -> None:
+        """Notes which memory is written, and whether other bound memory lies in it."""
+        written = set(self.written)
+        self.roots = {id(owner_of(holder._data)) for slot, holder in self.bound if slot in written}
+        owners = [id(owner_of(holder._data)) for _, holder in self.bound]
+        self.overlaps = len(set(owners)) != len(owners) and any(owners.count(root) > 1 for root in self.roots)
+
+    def deliver(self, run: Run, outputs: list[np.ndarray]) -> None:
+        arrays = dict(zip(self.given, outputs))
+        for slot, reference in run.made:
+            tensor = reference()
+            if tensor is None:
+                continue
+            owner = self.owners[slot]
+            whole = arrays.get(owner)
+            if whole is None:
+                data = tensor._form  # it looks into memory that is there
+            elif slot == owner:
+                data = arrays[slot] = self.laid_out(whole, slot)
+            else:
+                arrays[owner] = whole = self.laid_out(whole, owner)
+                data = window(whole, tensor._form, self.forms[owner])
+            tensor._data = tensor._form = data
+            del tensor._wait
+        now = tick()
+        for slot in self.updated:
+            tensor = run.tensors[slot]
+            if tensor is not None:
+                cell = cell_of(tensor)
+                cell[0] = now
+                cell[1] += 1
+
+    def laid_out(self, array: np.ndarray, slot: int) -> np.ndarray:
+        form: Any = self.forms[slot]
+        if form.flags.c_contiguous or array.strides == form.strides:
+            return array
+        fresh = np.empty_like(form)
+        fresh[...] = array
+        return fresh
+
+
+def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
+    """The part of an array that lies in it as a form lies in a frame."""
+    if form.shape == frame.shape and form.strides == frame.strides and form.dtype == frame.dtype:
+        return whole.view()
+    flat = whole.reshape(-1, order="A") if whole.flags.forc else whole
+    return np.ndarray(form.shape, form.dtype, flat.data if flat.dtype.kind != "V" else flat.view(np.uint8), address(form) - address(frame), form.strides)
+
+
+def is_lasting(tensor: Any) -> bool:
+    """Whether a tensor is likely to be the same one in the next run."""
+    return type(tensor._edge) is AccumulateGrad or type(tensor) is not Tensor

@@ -1,0 +1,149 @@
+"""Traces: what was called, as a tree in which the calls of every known way through a program follow each other.
+
+A `Step` is one call as it can come again: an act, and what it wants as operands. Tensors are named by slots, numbered
+as they come: a slot is a tensor that comes from outside (a source, of which the layout counts) or one that an earlier
+step has made. Two runs through the same steps have computed the same thing, whatever Python did to get there: the
+trace is the guard. Read next: compile/acts.py.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from math import copysign
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cleargrad.compile.acts import Act
+from cleargrad.core.tensor import Tensor
+from cleargrad.errors import Place
+
+
+class Source(NamedTuple):
+    """A tensor from outside, which no earlier step has seen: any of this layout."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    strides: tuple[int, ...]
+
+
+class Fixed:
+    """A number, or something else that is no tensor: only the very same fits."""
+
+    __slots__ = ("kind", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.kind, self.value = type(value), value
+
+    def fits(self, other: Any) -> bool:
+        return type(other) is self.kind and equal(self.value, other)
+
+
+class Free:
+    """A float that may be another one every time: it is an input of programs."""
+
+
+FREE = Free()
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two values are the same in every way: 1 is not 1.0, and 0.0 is not -0.0."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is float:
+        return (one == other and copysign(1.0, one) == copysign(1.0, other)) or (one != one and other != other)
+    if kind is tuple or kind is list:
+        return len(one) == len(other) and all(map(equal, one, other))
+    if kind is dict:
+        return one.keys() == other.keys() and all(equal(value, other[name]) for name, value in one.items())
+    if isinstance(one, np.ndarray):
+        return one is other
+    return one is other or bool(one == other)
+
+
+class Step:
+    """A call, as it can come again."""
+
+    __slots__ = ("act", "endings", "facts", "forms", "fresh", "next", "others", "place", "size", "wants")
+
+    def __init__(self, facts: tuple, act: Act | None, wants: tuple, forms: list, place: Place | None) -> None:
+        self.facts = facts  # what must be the same besides the operands
+        self.act = act
+        self.wants = wants
+        self.forms = forms  # the layouts of what it makes
+        self.fresh = sum([type(want) is Source for want in wants])  # sources that are seen here first
+        self.place = place  # where it was called first
+        self.next: Step | None = None  # what came behind it the last time
+        self.others: list[Step] = []  # all that ever came behind it
+        self.endings: dict[tuple, Any] = {}  # programs of the trace that ends here, by what is left alive
+        self.size = 0  # of the first step: how many there are behind it
+
+    def forget(self) -> None:
+        """Nothing came behind it."""
+        self.next, self.others, self.endings, self.size = None, [], {}, 0
+
+    def fits(self, facts: tuple, operands: Sequence, known: dict, slot: int) -> bool:
+        """Whether a call is this one; `slot` is the number that the next source gets."""
+        if facts != self.facts or len(operands) != len(self.wants):
+            return False
+        seen: dict[int, int] | None = None
+        for x, want in zip(operands, self.wants):
+            kind = type(want)
+            if kind is int:
+                found = known.get(id(x))
+                if found is None or found[1]() is not x:
+                    if seen is None or seen.get(id(x)) != want:
+                        return False
+                elif found[0] != want:
+                    return False
+            elif kind is Source:
+                if not isinstance(x, Tensor):
+                    return False
+                form = x._form
+                if form.shape != want[0] or form.dtype is not want[1] or form.strides != want[2]:
+                    return False
+                found = known.get(id(x))
+                if found is not None and found[1]() is x:
+                    return False
+                if seen is None:
+                    seen = {}
+                elif id(x) in seen:
+                    return False
+                seen[id(x)] = slot
+                slot += 1
+            elif want is FREE:
+                if type(x) is not float:
+                    return False
+            elif not want.fits(x):
+                return False
+        return self.act is None or self.act.allows(facts)
+
+
+def root() -> Step:
+    """Where traces begin."""
+    return Step((), None, (), [], None)
+
+
+# Layouts without memory ------------------------------------------------------------------------------------
+
+_room = [np.zeros(0, np.uint8)]  # pages that nobody touches, so that they take no memory
+
+
+def ghost(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None = None) -> np.ndarray:
+    """An array that has a layout, and no elements that anybody wrote: all ghosts lie in the same place."""
+    steps = None if strides is None else zip(shape, strides)
+    count = dtype.itemsize
+    if steps is None:
+        for extent in shape:
+            count *= extent
+    else:
+        count += sum([(extent - 1) * step for extent, step in steps if extent])
+    if count > _room[0].size:
+        _room[0] = np.frombuffer(mmap.mmap(-1, max(2 * count, 1 << 24)), np.uint8)
+    return np.ndarray(shape, dtype, _room[0], 0, strides)
+
+
+def ghost_of(array: np.ndarray) -> np.ndarray:
+    return ghost(array.shape, array.dtype, array.strides)
