@@ -313,8 +313,11 @@ def backward(
 ) -> None:
     """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
     plain = gradient is None and inputs is None and not create_graph and watch.observer is None
-    if plain and not mode.anomaly and mode.recorder is None and mode.observer is None and mode.waiter is None:
-        walk_plainly((self,), (api.start_gradient(self, None),), bool(retain_graph))
+    if plain and not mode.anomaly and mode.recorder is None and mode.observer is None:
+        if mode.waiter is not None:
+            mode.waiter.backward(self, bool(retain_graph))
+        else:
+            walk_plainly((self,), (api.start_gradient(self, None),), bool(retain_graph))
     else:
         api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 

@@ -14,7 +14,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from cleargrad.compile.traces import Step, root
+from cleargrad.compile.ending import Ending
+from cleargrad.compile.traces import Tree
 from cleargrad.compile.waiting import Waiter
 from cleargrad.core.mode import mode
 from cleargrad.core.shortage import shortage
@@ -62,16 +63,21 @@ class Compiled:
 
     def forget(self) -> None:
         """Gives up all programs."""
-        self.root: Step = root()
+        self.tree = Tree()
         self.waiters = Waiters()
+
+    @property
+    def programs(self) -> list[Ending]:
+        """What was compiled so far."""
+        return self.tree.endings
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if mode.waiter is not None or mode.recorder is not None:  # it is a part of what waits already
             return self.function(*args, **kwargs)
         waiter = self.waiters.waiter
         if waiter is None:
-            waiter = self.waiters.waiter = Waiter(self.make, self.root, self.title if self.fullgraph else None)
-        before = mode.set(waiter=waiter)
+            waiter = self.waiters.waiter = Waiter(self.make, self.tree, self.title if self.fullgraph else None)
+        mode.wait(waiter)
         try:
             result = self.function(*args, **kwargs)
             waiter.flush()
@@ -80,7 +86,7 @@ class Compiled:
             raise shortage(str(self.title), failure, args) from failure
         finally:
             waiter.close()
-            mode.set(**before)
+            mode.wait(None)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

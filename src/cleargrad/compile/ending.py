@@ -56,7 +56,8 @@ class Ending:
             mode.set(**before)
         self.graph = building.graph
         self.program = make(building.graph)
-        self.program.fix(len(self.inputs), [*self.number_arrays, *[each.array for each in self.options]])
+        self.fixed = [*self.number_arrays, *[each.array for each in self.options]]
+        self.program.fix(len(self.inputs), self.fixed)
         self.program.forget_making(building.graph)
         self.check_memory()
         self.doubles: list[int] | None = None
@@ -160,7 +161,7 @@ class Ending:
         for step in run.steps:
             operands: list[Any] = []
             for want in step.wants:
-                if type(want) is int:
+                if isinstance(want, int):
                     operands.append(tensors[want])
                 elif type(want) is Source:
                     operands.append(tensors[slot])
@@ -197,7 +198,7 @@ class Ending:
                 array[...] = number
             for option in self.options:
                 option.read()
-            outputs = self.program.run([run.array(slot) for slot in self.inputs])
+            outputs = self.program.run([*[run.array(slot) for slot in self.inputs], *self.fixed])
             self.runs += 1
             if self.doubles is None:
                 ids = [id(array) for array in outputs]

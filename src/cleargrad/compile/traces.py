@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cleargrad.compile.acts import Act
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, value_of
 from cleargrad.errors import Place
 
 
@@ -26,6 +26,19 @@ class Source(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype
     strides: tuple[int, ...]
+
+
+class Made(int):
+    """A slot that an earlier step has made; plain integers are those of sources."""
+
+
+def is_made(tensor: Any, run: Any) -> bool:
+    """Whether a run has made a tensor, whose value waits."""
+    try:
+        value_of(tensor)
+    except AttributeError:
+        return tensor._wait is run and tensor._slot >= 0
+    return False
 
 
 class Fixed:
@@ -66,37 +79,38 @@ def equal(one: Any, other: Any) -> bool:
 class Step:
     """A call, as it can come again."""
 
-    __slots__ = ("act", "endings", "facts", "forms", "fresh", "next", "others", "place", "size", "wants")
+    __slots__ = ("act", "endings", "facts", "forms", "free", "fresh", "next", "others", "passes", "place", "wants")
 
     def __init__(self, facts: tuple, act: Act | None, wants: tuple, forms: list, place: Place | None) -> None:
         self.facts = facts  # what must be the same besides the operands
         self.act = act
         self.wants = wants
         self.forms = forms  # the layouts of what it makes
-        self.fresh = sum([type(want) is Source for want in wants])  # sources that are seen here first
+        self.fresh = [k for k, want in enumerate(wants) if type(want) is Source]  # sources that are seen here first
+        self.free = [k for k, want in enumerate(wants) if want is FREE]
         self.place = place  # where it was called first
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it
+        self.passes: list[Any] = []  # backward passes that began here (compile/passes_known.py)
         self.endings: dict[tuple, Any] = {}  # programs of the trace that ends here, by what is left alive
-        self.size = 0  # of the first step: how many there are behind it
 
-    def forget(self) -> None:
-        """Nothing came behind it."""
-        self.next, self.others, self.endings, self.size = None, [], {}, 0
-
-    def fits(self, facts: tuple, operands: Sequence, known: dict, slot: int) -> bool:
-        """Whether a call is this one; `slot` is the number that the next source gets."""
-        if facts != self.facts or len(operands) != len(self.wants):
+    def fits(self, facts: tuple, operands: Sequence, run: Any) -> bool:
+        """Whether a call is this one."""
+        wants = self.wants
+        if facts != self.facts or len(operands) != len(wants):
             return False
+        known, slot = run.known, len(run.tensors)
         seen: dict[int, int] | None = None
-        for x, want in zip(operands, self.wants):
+        for x, want in zip(operands, wants):
             kind = type(want)
-            if kind is int:
-                found = known.get(id(x))
-                if found is None or found[1]() is not x:
-                    if seen is None or seen.get(id(x)) != want:
+            if kind is Made:
+                try:
+                    if x._wait is not run or x._slot != want:
                         return False
-                elif found[0] != want:
+                except AttributeError:
+                    return False
+            elif kind is int:
+                if known.get(id(x)) != want and (seen is None or seen.get(id(x)) != want):
                     return False
             elif kind is Source:
                 if not isinstance(x, Tensor):
@@ -104,8 +118,7 @@ class Step:
                 form = x._form
                 if form.shape != want[0] or form.dtype is not want[1] or form.strides != want[2]:
                     return False
-                found = known.get(id(x))
-                if found is not None and found[1]() is x:
+                if id(x) in known or is_made(x, run):
                     return False
                 if seen is None:
                     seen = {}
@@ -121,9 +134,17 @@ class Step:
         return self.act is None or self.act.allows(facts)
 
 
-def root() -> Step:
-    """Where traces begin."""
-    return Step((), None, (), [], None)
+class Tree:
+    """All known traces, and what became of them."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.first = Step((), None, (), [], None)
+        self.size = 0  # steps
+        self.endings: list[Any] = []  # programs
+        self.alone = 0  # runs through traces without a program, call by call
 
 
 # Layouts without memory ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ Fields:
           is empty while the value waits to be computed: whoever looks has it computed first (`__getattr__`)
   _form   an array of the tensor's shape, dtype and strides, whose elements may be nobody's: `_data` itself, or what
           stands for its layout while the value waits. Who asks for the layout alone reads this one
-  _wait   who computes a value that waits; empty in all other tensors
+  _wait   who computes a value that waits, and _slot its number there; empty in all other tensors
   _edge   None when no gradient is needed, else the Node (or Output of a Node) that receives it
   grad    the accumulated gradient of a leaf
   _ver    the version cell of the memory, shared by all views: [tick of the last change, number of changes,
@@ -46,13 +46,14 @@ FROZEN = gc.get_freeze_count()  # objects frozen before there were tensors: Pyth
 class Tensor:
     """A multi-dimensional array that can remember how it was computed."""
 
-    __slots__ = ("__dict__", "__weakref__", "_base", "_caution", "_data", "_edge", "_form", "_grad", "_seen", "_ver", "_wait")
+    __slots__ = ("__dict__", "__weakref__", "_base", "_caution", "_data", "_edge", "_form", "_grad", "_seen", "_slot", "_ver", "_wait")
 
     if TYPE_CHECKING:
         # Methods and operators come from the ops' declarations, which a static checker cannot follow.
         _data: Any
         _form: Any
         _wait: Any
+        _slot: int
         _edge: Any
         _grad: Any
         _ver: Any
@@ -91,7 +92,7 @@ class Tensor:
         """What no other way has found: the value of a tensor that waits, which is computed now, or nothing."""
         if name == "_data":
             self._wait.look(self)
-            return _value(self)
+            return value_of(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -122,7 +123,7 @@ class Tensor:
         cell[2] = None if frame is None else (frame.f_code, frame.f_lasti)
 
 
-_value = Tensor.__dict__["_data"].__get__
+value_of = Tensor.__dict__["_data"].__get__  # the value itself: an error if it waits
 
 
 def wrap(data: np.ndarray, edge=None) -> Tensor:

@@ -1,0 +1,132 @@
+"""Computing what waits: by the program of a trace, or call by call.
+
+Read next: compile/building.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cleargrad.compile.acts import Updated, arrays_of
+from cleargrad.compile.ending import Ending, ending_of
+from cleargrad.compile.program import OutOfRange
+from cleargrad.compile.traces import FREE, Fixed, Source, Step, Tree
+from cleargrad.core.mode import mode
+from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.errors import standing_at
+
+if TYPE_CHECKING:
+    from cleargrad.compile.waiting import Run
+
+OFTEN = 2  # times that a trace has ended in the same way when its program is made
+
+
+def compute(run: Run, tree: Tree, make: Callable) -> None:
+    """Gives every tensor that waits its value, and writes what is to be written."""
+    alive = tuple([slot for slot, reference in run.made if reference() is not None])
+    endings = run.at.endings
+    ending = endings.get(alive, 0)
+    if isinstance(ending, Ending):
+        try:
+            if ending.run(run):
+                return
+        except OutOfRange:
+            pass  # call by call, the one that fails says which tensor and line it is
+    before = mode.set(waiter=None, recorder=None, observer=None, autocast=None, grad=False, inference=False)
+    try:
+        one_by_one(run)
+        tree.alone += 1
+        if isinstance(ending, int):
+            endings[alive] = ending + 1
+            if ending + 1 >= OFTEN:
+                endings[alive] = made = ending_of(run, alive, make)
+                if isinstance(made, Ending):
+                    tree.endings.append(made)
+    finally:
+        mode.set(**before)
+
+
+def one_by_one(run: Run) -> None:
+    """Makes all calls in order, as an eager program does."""
+    holders: dict[int, list] = {}
+    for slot, reference in run.made:
+        holders.setdefault(slot, []).append(reference)
+    arrays: list[Any] = [None if x is None else run.array(k) for k, x in enumerate(run.tensors)]
+    last = last_uses(run.steps)
+    numbers = iter(run.numbers)
+    slot = 0
+    for position, step in enumerate(run.steps):
+        act: Any = step.act
+        operands: list[Any] = []
+        for want in step.wants:
+            if type(want) is Source:
+                operands.append(slot)
+                slot += 1
+            else:
+                operands.append(Fixed(next(numbers)) if want is FREE else want)
+        if isinstance(act, Updated):
+            act.step_on(
+                [x.value if isinstance(x, Fixed) else tensor_at(run, holders, arrays, x) for x in operands]
+            )
+            continue
+        given = [x.value if isinstance(x, Fixed) else arrays[x] for x in operands]
+        with standing_at(step.place):
+            results = arrays_of(act.run(given))
+        for array, form in zip(results, step.forms, strict=True):
+            if array is None:
+                continue
+            if act.shows is None:
+                array = laid_out(array, form)
+            arrays[slot] = array
+            for reference in holders.get(slot, ()):
+                tensor = reference()
+                if tensor is not None:
+                    tensor._data = tensor._form = array
+                    del tensor._wait
+            slot += 1
+        for used in last.get(position, ()):
+            arrays[used] = None
+
+
+def tensor_at(run: Run, holders: dict[int, list], arrays: list, slot: int) -> Tensor:
+    """The tensor itself, or one with its value if it is gone."""
+    if run.tensors[slot] is not None:
+        return run.tensors[slot]  # type: ignore[return-value]
+    found = next((tensor for ref in holders.get(slot, ()) if (tensor := ref()) is not None), None)
+    return wrap(arrays[slot]) if found is None else found
+
+
+def last_uses(steps: list[Step]) -> dict[int, list[int]]:
+    """By position in a trace: the slots that no later step needs."""
+    last: dict[int, int] = {}
+    slot = 0
+    for position, step in enumerate(steps):
+        for want in step.wants:
+            if isinstance(want, int):
+                last[want] = position
+            elif type(want) is Source:
+                last[slot] = position
+                slot += 1
+        for form in step.forms:
+            if form is not None or step.act.shows is not None:  # type: ignore[union-attr]
+                last[slot] = position
+                slot += 1
+    found: dict[int, list[int]] = {}
+    for used, position in last.items():
+        found.setdefault(position, []).append(used)
+    return found
+
+
+def laid_out(array: np.ndarray, form: np.ndarray) -> np.ndarray:
+    """A result in the layout that was foretold."""
+    if array.strides == form.strides or array.size <= 1:
+        return array
+    pairs = zip(array.strides, form.strides, form.shape)
+    if all(own == foretold for own, foretold, extent in pairs if extent > 1):
+        return array
+    fresh = np.empty_like(form)
+    fresh[...] = array
+    return fresh

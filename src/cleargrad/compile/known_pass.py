@@ -1,0 +1,113 @@
+"""Backward passes that are known: a graph that grew in the same way has the same steps behind it.
+
+The nodes behind a loss follow from the calls that made them, and those are the trace. So a pass through a graph of which
+every node was made since the trace began, without hooks or writes, takes the steps that it took the last time: nothing
+is walked. Leaves get their gradients, which wait, and nodes let go what they saved. Read next: compile/computing.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cleargrad.autograd.node import AccumulateGrad, Node, note_pass, split_edge
+from cleargrad.autograd.walk import count_consumers, is_own
+from cleargrad.compile.traces import FREE, Source, Step
+from cleargrad.core.mode import structure
+from cleargrad.core.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from cleargrad.compile.waiting import Run
+
+
+class KnownPass:
+    """What a backward pass did, to be done again."""
+
+    def __init__(self, run: Run, root: Tensor, retain_graph: bool, nodes: list[int], leaves: list[int]) -> None:
+        self.root, self.retain_graph = root._slot, retain_graph
+        self.plans = list(run.plans)
+        self.nodes, self.leaves = nodes, leaves  # by their places in run.nodes, and slots
+        self.begin, self.steps_before, self.first = run.at, len(run.steps), len(run.tensors)
+        self.version = structure.version
+
+    def finish(self, run: Run) -> bool:
+        """Notes what the pass has done, if it is no more than can be done again."""
+        self.steps: list[Step] = run.steps[self.steps_before :]
+        self.last = run.at
+        self.count = len(run.tensors) - self.first
+        if any(type(want) is Source or want is FREE for step in self.steps for want in step.wants):
+            return False
+        self.gradients: list[tuple[int, int, Any]] = []
+        for slot in self.leaves:
+            leaf: Any = run.tensors[slot]
+            grad = leaf._grad
+            if grad is None or not run.is_waiting(grad) or grad._slot < self.first or grad._base is not None:
+                return False
+            self.gradients.append((slot, grad._slot, grad._form))
+        if not run.plain:
+            return False
+        self.begin.passes.append(self)
+        run.plans = [*self.plans, self]
+        return True
+
+    def fits(self, run: Run, root: Tensor, retain_graph: bool) -> bool:
+        """Whether a pass would be this one."""
+        if root._slot != self.root or retain_graph is not self.retain_graph or run.plans != self.plans:
+            return False
+        tensors = run.tensors
+        for slot in self.leaves:
+            if tensors[slot]._grad is not None:  # type: ignore[union-attr]
+                return False
+        if self.version != structure.version:
+            for slot in self.leaves:
+                edge = tensors[slot]._edge  # type: ignore[union-attr]
+                if type(edge) is not AccumulateGrad or is_hooked(edge):
+                    return False
+            if any(node is not None and is_hooked(node) for node in [each() for each in run.nodes]):
+                return False
+            self.version = structure.version
+        return True
+
+    def make(self, run: Run, root: Tensor) -> None:
+        """Makes the pass."""
+        run.tensors += [None] * self.count
+        run.steps += self.steps
+        run.at = self.last
+        run.plans.append(self)
+        for slot, number, form in self.gradients:
+            grad = wrap(form)
+            run.stands_for(grad, number)
+            run.tensors[slot]._grad = grad  # type: ignore[union-attr]
+        if not self.retain_graph:
+            nodes = run.nodes
+            for k in self.nodes:
+                node = nodes[k]()
+                if node is not None:
+                    node.free()
+            note_pass(root)
+
+
+def pass_of(run: Run, root: Tensor, retain_graph: bool) -> KnownPass | None:
+    """A pass that is about to be walked, if it can be known: what lies behind the root was all made by this run."""
+    numbers = {id(node): k for k, each in enumerate(run.nodes) if (node := each()) is not None}
+    nodes, leaves = [], []
+    for node in count_consumers((root,)):
+        if is_hooked(node):
+            return None
+        if type(node) is AccumulateGrad:
+            leaf = node.leaf()
+            slot = None if leaf is None else run.known.get(id(leaf))
+            if slot is None or leaf._grad is not None or leaf._edge is not node:  # type: ignore[union-attr]
+                return None
+            leaves.append(slot)
+        elif id(node) not in numbers or not is_own(node):
+            return None
+        else:
+            nodes.append(numbers[id(node)])
+    if type(root._edge) is AccumulateGrad or split_edge(root._edge)[0] is None:
+        return None
+    return KnownPass(run, root, retain_graph, nodes, leaves)
+
+
+def is_hooked(node: Node) -> bool:
+    extra = node.extra
+    return extra is not None and bool(extra.prehooks or extra.keepers or extra.posthooks or extra.accumulated)
