@@ -99,6 +99,7 @@ __version__ = "0.1.0"
 _LATER = {
     "optim": "cleargrad.optim",
     "compile": "cleargrad.compile",
+    **dict.fromkeys(("eager", "waiting"), "cleargrad.compile.script"),
     "accumulate": "cleargrad.optim.accumulation",
     "distributions": "cleargrad.distributions",
     "func": "cleargrad.func",

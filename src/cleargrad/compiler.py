@@ -14,7 +14,7 @@ from cleargrad.core.mode import mode, settle
 
 def is_compiling() -> bool:
     """Whether a graph is being recorded for torch.compile."""
-    return mode.waiter is not None
+    return mode.waiter is not None and mode.waiter.compiled
 
 
 is_dynamo_compiling = is_compiling
@@ -54,9 +54,9 @@ def assume_constant_result(fn: Callable) -> Callable:
 
 def reset() -> None:
     """Forgets what was compiled."""
-    capture = sys.modules.get("cleargrad.compile.capture")
-    if capture is not None:
-        capture.reset()
+    traces = sys.modules.get("cleargrad.compile.traces")
+    if traces is not None:
+        traces.forget_all()
 
 
 def cudagraph_mark_step_begin() -> None:

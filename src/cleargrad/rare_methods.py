@@ -14,6 +14,7 @@ import numpy as np
 from cleargrad.autograd.node import edge_of, strides_of
 from cleargrad.core import device as devices
 from cleargrad.core.dtype import OF_NUMPY
+from cleargrad.core.mode import settle
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.tensor import method
@@ -96,6 +97,7 @@ def _mapped(name: str, self: Tensor, others: tuple[Tensor, ...], callable: Calla
     if edge_of(self) is not None:
         rule = f"Can't call {name}() on Variable that requires grad."
         raise error(RuntimeError, name, rule, fix=f"use var.detach().{name}()")
+    settle()
     arrays = np.broadcast_arrays(self._data, *[other._data for other in others])
     values = [callable(*elements) for elements in zip(*[array.ravel().tolist() for array in arrays])]
     self._data[...] = np.array(values, self._form.dtype).reshape(self._form.shape)

@@ -56,7 +56,7 @@ def compile_as(how):
 def programs(function):
     """How many programs a compiled function or module has become."""
     compiled = function.__dict__.get("_compiled", function)
-    return sum(map(len, compiled.entries.values()))
+    return len(compiled.programs)
 
 
 how, script, *arguments = sys.argv[1:]

@@ -40,7 +40,7 @@ def trained() -> tuple[nn.Module, Any, Any]:
     x, y = cg.arange(8) % 10, cg.arange(8) % 4
     for _ in range(4):
         step(x, y)
-    assert step.entries
+    assert step.programs
     return model, optimizer, step
 
 

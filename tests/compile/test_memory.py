@@ -61,7 +61,7 @@ def test_programs_run_in_one_block_that_grows(no_blocks: list[memory.Block]) -> 
     for size in sizes * 3:
         torch.testing.assert_close(step(squares[size]), summed(squares[size]))
         assert len(no_blocks) <= 1
-    programs = [entry.program for entries in step.entries.values() for entry in entries]
+    programs = [ending.program for ending in step.programs]
     assert len(programs) == 4 and all(program.block is None for program in programs)
     assert no_blocks[0].size >= max(program.size for program in programs) >= memory.LARGE
 

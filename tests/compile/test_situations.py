@@ -109,7 +109,7 @@ def test_one_step_from_many_threads() -> None:
         step(cg.ones(64))
     gaps = []
     in_threads(lambda number: gaps.extend(step(cg.ones(64)).item() for _ in range(200)), 4)
-    assert step.entries
+    assert step.programs
     assert total.tolist() == [803.0] * 64
     assert set(gaps) == {0.0}
 
@@ -132,7 +132,7 @@ def test_recording_while_others_compute() -> None:
     finally:
         stop.set()
         other.join()
-    assert compiled.step.entries
+    assert compiled.step.programs
 
 
 # Exceptions ------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_an_exception_in_the_middle(call: int) -> None:
         assert mode.recorder is None
         assert sys.getprofile() is None
     same_state(*trainers)
-    assert trainers[0].step.entries
+    assert trainers[0].step.programs
     assert not capture.recording.locked()
 
 
@@ -302,5 +302,5 @@ def test_loader_processes_beside_compiled_steps() -> None:
             loader = DataLoader(Computed(), batch_size=4, num_workers=2)
             for batch in loader:
                 trainer.step(batch)
-    assert compiled.step.entries
+    assert compiled.step.programs
     same_state(compiled, eager)

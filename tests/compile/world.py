@@ -120,6 +120,11 @@ def programs(world):
     return len(world.compiled.programs)
 
 
+def runs(compiled):
+    """How often the programs of a compiled function ran."""
+    return sum(ending.runs for ending in compiled.programs)
+
+
 def kept_program(step, *inputs, calls=3):
     """What a compiled step gives in the end, and its program with all that was needed to make it."""
     with watching():

@@ -19,11 +19,9 @@ from cleargrad.autograd.modes import no_grad
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import mode, settle
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.comparison import where
-from cleargrad.ops.creation import zeros_like
 from cleargrad.ops.joining import stack
 
 
@@ -62,13 +60,11 @@ def unscale(grad: Tensor, factor: np.float32) -> bool:
 
 def inverse(scale: Tensor) -> Any:
     """One over the scale, divided in double precision."""
-    if mode.recorder is not None:
-        return scale.double().reciprocal().float()
     return np.float32(1.0 / float(scale._data))
 
 
-def unscale_recorded(grads: list[Tensor], factor: Any) -> Tensor:
-    """Multiplies gradients in place; the answer is 1 if any was not finite, else 0."""
+def unscale_waiting(grads: list[Tensor], factor: float) -> Tensor:
+    """Multiplies gradients in place, by calls that may wait; the answer is 1 if any was not finite, else 0."""
     with no_grad():
         finite = [grad.isfinite().all() for grad in grads]
         for grad in grads:
@@ -116,8 +112,6 @@ class GradScaler:
         """The outputs, a tensor or an iterable of tensors, times the scale."""
         if not self._enabled:
             return outputs
-        if mode.recorder is not None:
-            mode.recorder.note_scaler(self)
         if isinstance(outputs, Tensor):
             return outputs * self._begin()
         if not isinstance(outputs, abc.Iterable):
@@ -133,8 +127,6 @@ class GradScaler:
         return self._scale
 
     def _begun(self, function: str) -> Tensor:
-        if mode.recorder is not None:
-            mode.recorder.note_scaler(self)
         if self._scale is None:
             rule = f"Attempted {function} but _scale is None."
             fix = "use scaler.scale(loss or outputs) earlier in the iteration"
@@ -165,8 +157,8 @@ class GradScaler:
             rule = "Attempting to unscale FP16 gradients."
             fix = "keep the parameters in float32, and use autocast for the forward pass"
             raise error(ValueError, "unscale_", rule, fix=fix)
-        if grads and mode.recorder is not None:
-            return {devices.CPU: unscale_recorded(grads, factor)}
+        if grads and mode.waiter is not None:
+            return {devices.CPU: unscale_waiting(grads, float(factor))}
         finite = [unscale(grad, factor) for grad in grads]  # every gradient, also after the first infinity
         return {devices.CPU: number(0.0 if all(finite) else 1.0)} if grads else {}
 
@@ -197,11 +189,7 @@ class GradScaler:
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
             self._note(optimizer, state)
-            if mode.recorder is not None:
-                self._step_recorded(optimizer, args, kwargs)
-                result = None
-            else:
-                result = None if self.step_was_skipped(optimizer) else optimizer.step(*args, **kwargs)
+            result = None if self.step_was_skipped(optimizer) else optimizer.step(*args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
 
@@ -213,19 +201,8 @@ class GradScaler:
             raise error(AssertionError, "step", rule, fix="call backward() on a loss of its parameters first")
         (self._skipped[optimizer],) = found.values()
 
-    def _step_recorded(self, optimizer: Any, args: tuple, kwargs: dict) -> None:
-        """The step is recorded as if it were made; what it writes is written only if it is."""
-        recorder: Any = mode.recorder
-        owner = weakref.ref(optimizer)
-        found = self._skipped[optimizer]
-        recorder.effect(lambda tensor: self._skipped.__setitem__(owner(), tensor), found)
-        with recorder.predicated(found == 0):
-            optimizer.step(*args, **kwargs)
-
     def _step_with_scale(self, optimizer: Any, state: dict[str, Any], args: tuple, kwargs: dict) -> Any:
         """For optimizers that unscale and skip by themselves: they find what they need in two attributes."""
-        if mode.recorder is not None:
-            mode.recorder.refuse("its optimizer unscales gradients by itself")
         if state["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
         self._note(optimizer, state)
@@ -250,18 +227,15 @@ class GradScaler:
             return
         scale = self._begun("update")
         if new_scale is not None:
-            if mode.recorder is not None:
-                mode.recorder.refuse("it sets the scale by hand")
+            settle()
             scale._data[...] = checked_scale(new_scale, self._device)
         else:
             states = self._per_optimizer_states.values()
             found = [part for state in states for part in state["found_inf_per_device"].values()]
             if not found:
                 raise error(AssertionError, "update", "No inf checks were recorded prior to update.")
-            if mode.recorder is not None:
-                self._adapt_recorded(found)
-            else:
-                self._adapt(any(part.item() for part in found))
+            settle()
+            self._adapt(any(part.item() for part in found))
         self._per_optimizer_states = defaultdict(fresh_state)
 
     def _adapt(self, overflowed: bool) -> None:
@@ -276,19 +250,6 @@ class GradScaler:
             if np.isfinite(grown):
                 scale[...] = grown
             tracker[...] = 0
-
-    def _adapt_recorded(self, found: list[Tensor]) -> None:
-        """The same as `_adapt` in tensor operations."""
-        scale, tracker = self._begin(), self._growth_tracker
-        assert tracker is not None
-        with no_grad():
-            overflowed = stack(found).any()
-            count = where(overflowed, zeros_like(tracker), tracker + 1)
-            full = count == self._growth_interval
-            grown = (scale.double() * self._growth_factor).float()
-            kept = where(full & grown.isfinite(), grown, scale)
-            scale.copy_(where(overflowed, (scale.double() * self._backoff_factor).float(), kept))
-            tracker.copy_(where(full, zeros_like(tracker), count))
 
     def _get_scale_async(self) -> Tensor | None:
         return self._scale

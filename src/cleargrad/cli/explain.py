@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 
 from cleargrad.cli.doctor import engine_for, run_watched
 from cleargrad.cli.run import run
@@ -86,15 +87,19 @@ def explain_training(options: argparse.Namespace) -> int:
 
 
 def explain_compiled(options: argparse.Namespace) -> None:
-    from cleargrad.compile.report import report
-    from cleargrad.compile.watched import watching
+    from cleargrad.compile.report import report_of_tree
+    from cleargrad.compile.script import waiting
+    from cleargrad.compile.traces import Tree
+    from cleargrad.compile.watched import WatchedProgram
 
-    with watching() as found:
-        try:
+    tree = Tree()
+    tree.ends = Counter()
+    try:
+        with waiting(WatchedProgram, tree):
             run(options.program, options.arguments, options.module)
-        finally:
-            print()
-            for compiled in found:
-                print(report(compiled, options.full), end="\n\n")
-            if not found:
-                print("No function was compiled: the program does not call torch.compile.")
+    finally:
+        names = {
+            name: value for name, value in vars(sys.modules["__main__"]).items() if not name.startswith("_")
+        }
+        title = os.path.basename(options.program)
+        print("\n" + report_of_tree(title, tree, names, options.full), end="\n\n")

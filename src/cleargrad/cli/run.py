@@ -26,6 +26,7 @@ EPILOG = """\
 examples:
   cleargrad run train.py --epochs 3       a script, with its arguments
   cleargrad run -m package.train          a module, as with python -m
+  cleargrad run --fast train.py           compiled as it runs (docs/compile.md)
 
 What PyTorch has and cleargrad has not is named where it is used.
 Read on: README.md, "What does not work yet"."""
@@ -37,17 +38,31 @@ def add_to(commands) -> None:
         "run",
         help="run a PyTorch script on cleargrad, unchanged",
         description=DESCRIPTION,
-        usage="cleargrad run [-m] PROGRAM ...",
+        usage="cleargrad run [--fast] [-m] PROGRAM ...",
         epilog=EPILOG,
     )
     parser.add_argument(
         "-m", "--module", action="store_true", help="PROGRAM is the name of a module, as in python -m"
     )
+    parser.add_argument(
+        "--fast", action="store_true", help="calls wait, and steps that repeat run as compiled programs"
+    )
     parser.add_argument("program", metavar="PROGRAM", help="a Python file, or a module with -m")
     parser.add_argument(
         "arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own arguments"
     )
-    parser.set_defaults(command=lambda options: run(options.program, options.arguments, options.module))
+    parser.set_defaults(command=start)
+
+
+def start(options: argparse.Namespace) -> None:
+    """Runs a program; with --fast, its calls wait."""
+    if not options.fast:
+        run(options.program, options.arguments, options.module)
+        return
+    from cleargrad.compile.script import waiting
+
+    with waiting():
+        run(options.program, options.arguments, options.module)
 
 
 def run(

@@ -7,6 +7,7 @@ compile/ending.py.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,12 @@ class Option:
     part: int | None
     array: np.ndarray
 
+    @property
+    def title(self) -> str:
+        """Its name in reports: `lr`, `betas.0`."""
+        parts = [self.name, self.part, f"group{self.group}" if self.group else None]
+        return ".".join(str(part) for part in parts if part is not None)
+
     def read(self) -> None:
         value = self.optimizer().param_groups[self.group][self.name]
         self.array[...] = value if self.part is None else value[self.part]
@@ -42,6 +49,7 @@ class Building(Recorder):
 
     def __init__(self) -> None:
         super().__init__()
+        self.bound: set[int] = set()  # ids of the arrays of tensors that are bound by reference
         self.templates: dict[tuple, Template] = {}
         self.options: dict[tuple, Option] = {}
         self.option_tensors: dict[tuple, Tensor] = {}
@@ -52,8 +60,6 @@ class Building(Recorder):
         self.graph.input_arrays.append(tensor._data)
 
     def option(self, optimizer: Any, group: int, name: str, part: int | None) -> Tensor:
-        import weakref
-
         key = (id(optimizer), group, name, part)
         if key not in self.options:
             array = np.array(super().option(optimizer, group, name, part), np.float64)
@@ -66,7 +72,11 @@ class Building(Recorder):
         """A view of memory that is written is taken from what that memory is at the time."""
         base = tensor._base
         if base is None or base._data is tensor._data:
-            return super().refer(tensor)
+            if id(tensor._data) in self.bound:
+                return super().refer(tensor)
+            value = self.name(tensor)  # a rule has made it of nothing but numbers
+            self.graph.constants.append((value, tensor._data.copy()))
+            return value
         source = self.value(base)
         value = self.name(tensor)
         self.graph.calls.append(Call(OPS["as_strided"], (source,), geometry(tensor, base), (value,)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import threading
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,19 +19,8 @@ from cleargrad.compile.waiting import Waiter
 from cleargrad.core.mode import mode
 from cleargrad.core.shortage import shortage
 from cleargrad.ops.record import Graph
-from cleargrad.threads import when_chosen
 
 watchers: list[Callable[[Compiled], None]] = []  # who is shown every compiled function when it is made
-everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
-
-
-def reset() -> None:
-    """All compiled functions start again."""
-    for compiled in list(everything):
-        compiled.forget()
-
-
-when_chosen.append(reset)  # a program's work is cut for some number of threads
 
 
 class Waiters(threading.local):
@@ -54,17 +42,13 @@ class Compiled:
         self.function = function
         self.make = make
         self.fullgraph = fullgraph
-        everything.add(self)
         functools.update_wrapper(self, function, updated=())
         self.title = name or getattr(function, "__qualname__", type(function).__name__)
-        for watcher in watchers:
-            watcher(self)
-        self.forget()
-
-    def forget(self) -> None:
-        """Gives up all programs."""
         self.tree = Tree()
         self.waiters = Waiters()
+        self.names: Callable[..., dict[int, str]] | None = None  # what arguments are called, for reports
+        for watcher in watchers:
+            watcher(self)
 
     @property
     def programs(self) -> list[Ending]:
@@ -77,6 +61,9 @@ class Compiled:
         waiter = self.waiters.waiter
         if waiter is None:
             waiter = self.waiters.waiter = Waiter(self.make, self.tree, self.title if self.fullgraph else None)
+            waiter.compiled = True
+        if self.names is not None:
+            waiter.names = self.names(args, kwargs)
         mode.wait(waiter)
         try:
             result = self.function(*args, **kwargs)

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 OFTEN = 2  # times that a trace has ended in the same way when its program is made
 
 
-def compute(run: Run, tree: Tree, make: Callable) -> None:
+def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
     """Gives every tensor that waits its value, and writes what is to be written."""
     alive = tuple([slot for slot, reference in run.made if reference() is not None])
     endings = run.at.endings
     ending = endings.get(alive, 0)
+    if tree.ends is not None:
+        tree.note(why, len(run.steps), ending)
     if isinstance(ending, Ending):
         try:
             if ending.run(run):
@@ -44,6 +46,7 @@ def compute(run: Run, tree: Tree, make: Callable) -> None:
             if ending + 1 >= OFTEN:
                 endings[alive] = made = ending_of(run, alive, make)
                 if isinstance(made, Ending):
+                    made.why = why
                     tree.endings.append(made)
     finally:
         mode.set(**before)

@@ -7,6 +7,7 @@ tensors that still wait their values. Read next: compile/program.py.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from cleargrad.compile.repeat import Unfinished
 from cleargrad.compile.traces import FREE, Source
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of, owner_of, tick, wrap, wrap_view
+from cleargrad.errors import user_place
 from cleargrad.ops.record import CaptureError, Graph
 
 if TYPE_CHECKING:
@@ -42,9 +44,13 @@ def ending_of(run: Run, alive: tuple, make: Callable[[Graph], Any]) -> Ending | 
 class Ending:
     """A program, and how its memory is bound."""
 
+    why = ""  # its trace ends
+
     def __init__(self, run: Run, alive: tuple, make: Callable[[Graph], Any]) -> None:
         self.lock = threading.Lock()
         self.runs = 0
+        self.place = user_place()
+        self.calls = len(run.steps)
         self.read_steps(run)
         building = Building()
         before = mode.set(recorder=building)
@@ -107,6 +113,7 @@ class Ending:
                     raise Unfit("it writes memory that others than tensors can see")
                 tensors[slot] = holder = wrap(array.view())
                 self.bound.append((slot, holder))
+                building.bound.add(id(holder._data))
             else:
                 tensors[slot] = stand_in = wrap(array.view())
                 self.inputs.append(slot)
@@ -186,6 +193,19 @@ class Ending:
         graph.outputs = [building.value(tensors[slot]) for slot in self.given]
         graph.writes = [(owner, building.known[key][0]) for key, owner in building.written.items()]
         self.options = list(building.options.values())
+        self.name_tensors(run)
+
+    def name_tensors(self, run: Run) -> None:
+        """What reports call inputs, bound tensors and gradients: names of arguments, and references to tensors."""
+        known = run.waiter.names or {}
+        self.input_names = [known.get(id(run.tensors[slot]), f"input{k}") for k, slot in enumerate(self.inputs)]
+        self.input_names += [f"number{k}" for k in range(len(self.number_arrays))]
+        self.input_names += [option.title for option in self.options]
+        self.leaves: dict[int, Any] = {}  # by the output that becomes their gradient
+        for tensor in run.tensors:
+            grad = None if tensor is None else tensor._grad
+            if grad is not None and getattr(grad, "_slot", None) in self.given:
+                self.leaves[self.given.index(grad._slot)] = weakref.ref(tensor)
 
     # Running -----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import Any
 from cleargrad.codegen.expr import Expr, Var
 from cleargrad.compile.fuse import Member, Nest, Ref
 from cleargrad.compile.lazy import Buffer, Lazy, Load, Map, Number
+from cleargrad.core.tensor import Tensor
 from cleargrad.nn.module import Module
 from cleargrad.optim import Optimizer
 
@@ -54,10 +55,9 @@ class Names:
         return self.of.get(buffer) or f"t{buffer.number}"
 
 
-def names_of_tensors(function: Callable) -> dict[int, str]:
-    """Names of parameters, buffers, gradients and state that a function can reach, by the id of their arrays."""
+def names_of_tensors(things: dict[str, Any]) -> dict[int, str]:
+    """Names of parameters, buffers, gradients and state in some objects, by the id of their arrays."""
     found: dict[int, str] = {}
-    things = dict(things_of(function))
     several = sum(isinstance(thing, Module) for thing in things.values()) > 1
     for name, thing in things.items():
         if isinstance(thing, Module):
@@ -112,18 +112,23 @@ def things_of(function: Callable) -> Iterator[tuple[str, Any]]:
             yield name, plain.__globals__[name]
 
 
-def argument_names(function: Callable, count: int) -> list[str]:
-    """The names of a function's first parameters."""
+def names_of_arguments(function: Callable, args: tuple, kwargs: dict[str, Any]) -> dict[int, str]:
+    """What a function calls the tensors it is given, by their ids."""
     owner = getattr(function, "__self__", None)
     try:
-        own = list(inspect.signature(owner.forward if isinstance(owner, Module) else function).parameters)
+        signature = inspect.signature(owner.forward if isinstance(owner, Module) else function)
+        given = signature.bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
-        own = []
-    return own[:count] if len(own) >= count else numbered("input", count)
-
-
-def numbered(name: str, count: int) -> list[str]:
-    return [f"{name}{number}" for number in range(count)]
+        return {}
+    found: dict[int, str] = {}
+    for name, value in given.items():
+        if isinstance(value, Tensor):
+            found[id(value)] = name
+        elif isinstance(value, (list, tuple)):
+            found.update({id(part): f"{name}[{k}]" for k, part in enumerate(value)})
+        elif isinstance(value, dict):
+            found.update({id(part): f"{name}[{key!r}]" for key, part in value.items()})
+    return found
 
 
 # Formulas --------------------------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ from cleargrad.core.tensor import as_array
 from cleargrad.ops.record import Graph
 
 
-
 class OutOfRange(IndexError):
     """An index was out of range in a program, which has written nothing that anybody can see."""
 

@@ -8,21 +8,22 @@ cli/explain.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
 from cleargrad.codegen.expr import Expr
 from cleargrad.compile import memory
 from cleargrad.compile.capture import Compiled
-from cleargrad.compile.entry import Entry
-from cleargrad.compile.formula_text import Names, argument_names, lines_of, names_of_tensors, numbered
+from cleargrad.compile.ending import Ending
+from cleargrad.compile.formula_text import Names, lines_of, names_of_tensors, things_of
 from cleargrad.compile.fuse import Nest
 from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Load
 from cleargrad.compile.passes import PASSES
 from cleargrad.compile.statements import KINDS, NATIVE, AddRows, Host, Product
+from cleargrad.compile.traces import Tree
 from cleargrad.compile.watched import PROFILED, WatchedProgram
+from cleargrad.errors import line_of
 from cleargrad.ops.op import OPAQUE
 from cleargrad.ops.record import Graph, Value
 
@@ -40,53 +41,58 @@ KINDS_OF_ENTRIES: list[tuple[type, str]] = [
 
 def report(compiled: Compiled, full: bool = False) -> str:
     """All that is known of a compiled function."""
-    entries = [entry for found in compiled.entries.values() for entry in found]
-    count = len(entries)
-    lines = [f"{compiled.title}: {count} program{'' if count == 1 else 's'}"]
-    if compiled.eager:
-        lines += ["It runs eagerly.", *indented(compiled.reason.splitlines())]
-    elif not entries:
-        lines.append("Nothing was compiled: the first call runs eagerly, the second is recorded.")
-    for number, entry in enumerate(entries, 1):
-        for what, program, names in programs_of(entry, compiled.function):
-            lines += ["", f"Program {number}{what}", *indented(about(program, names, full))]
+    things = dict(things_of(compiled.function))
+    return report_of_tree(compiled.title, compiled.tree, things, full)
+
+
+def report_of_tree(title: str, tree: Tree, things: dict[str, Any], full: bool = False) -> str:
+    """What became of the traces of a function or a script; `things` are the objects that give tensors their names."""
+    count = len(tree.endings)
+    lines = [f"{title}: {count} program{'' if count == 1 else 's'}", *indented(trace_lines(tree, full))]
+    known = names_of_tensors(things)
+    for number, ending in enumerate(tree.endings, 1):
+        lines += ["", f"Program {number}, {title_of(ending)}", *indented(about(*named(ending, known), full))]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def programs_of(entry: Entry, function: Callable) -> Iterator[tuple[str, Any, Names | None]]:
-    """The programs of an entry, each with what it is for and the names of what it touches."""
-    known = names_of_tensors(function)
-    tensors = len(entry.unique)
-    arguments = argument_names(function, tensors) if entry.flat else numbered("input", tensors)
-    shapes = ", ".join(shape_of(value.spec) for value in entry.graph.inputs[:tensors])
-    outputs = {number: f"{name}.grad" for name, number in gradients(entry, known)}
-    names = named(entry.program, known, [*arguments, *option_names(entry)], outputs)
-    yield f" for arguments {shapes}" if shapes else "", entry.program, names
-    for half in entry.backward.halves if entry.backward is not None else ():
-        live = len(half.shapes)
-        inputs = [*numbered("gradient", live), *numbered("saved", len(half.graph.inputs) - live)]
-        yield ", backward", half.program, named(half.program, known, inputs, {})
+def trace_lines(tree: Tree, full: bool) -> list[str]:
+    """How traces ended, the commonest first, and what computed them."""
+    lines = []
+    numbers = {id(ending): number for number, ending in enumerate(tree.endings, 1)}
+    found = (tree.ends or Counter()).most_common(None if full else ROWS)
+    for ends, times in found:
+        fate = "call by call"
+        if id(ends.fate) in numbers:
+            fate = f"by program {numbers[id(ends.fate)]}"
+        elif isinstance(ends.fate, str):
+            fate = f"call by call, for {ends.fate}"
+        where = "" if ends.place is None else f" at {line_of(ends.place)}"
+        calls = f"{ends.calls} call{'' if ends.calls == 1 else 's'}"
+        lines.append(f"{times} x {calls}, {fate}, when {ends.why}{where}")
+    left = len(tree.ends or ()) - len(found)
+    return lines + ([f"and {left} other ways (--full shows them)"] if left else [])
 
 
-def named(program: Any, known: dict[int, str], inputs: list[str], outputs: dict[int, str]) -> Names | None:
-    return Names(program, known, inputs, outputs) if isinstance(program, WatchedProgram) else None
+def title_of(ending: Ending) -> str:
+    shapes = ", ".join(
+        f"{name} {shape_of(value.spec)}"
+        for name, value, _ in zip(ending.input_names, ending.graph.inputs, ending.inputs)
+    )
+    times = f"{ending.runs} run{'' if ending.runs == 1 else 's'}"
+    return f"{ending.calls} calls, {times}{f', for {shapes}' if shapes else ''}"
 
 
-def option_names(entry: Entry) -> list[str]:
-    """Options of optimizers as inputs of a program, by their names: `lr`, `betas.0`."""
-    found = {}
-    for _, group, _, _, options in entry.readings:
-        for option in options:
-            parts = [option.name, option.part, f"group{group}" if group else None]
-            found[id(option.tensor._data)] = ".".join(str(part) for part in parts if part is not None)
-    return [found[id(array)] for array in entry.option_arrays]
-
-
-def gradients(entry: Entry, known: dict[int, str]) -> Iterator[tuple[str, int]]:
-    """The parameters whose gradients are set, and the outputs that they become."""
-    for leaf, number, _ in entry.own_sets:
-        if id(leaf._data) in known:
-            yield known[id(leaf._data)], number
+def named(ending: Ending, known: dict[int, str]) -> tuple[Any, Names | None]:
+    """A program, and the names of what it touches."""
+    program = ending.program
+    if not isinstance(program, WatchedProgram):
+        return program, None
+    outputs = {}
+    for number, reference in ending.leaves.items():
+        leaf = reference()
+        if leaf is not None and id(leaf._data) in known:
+            outputs[number] = f"{known[id(leaf._data)]}.grad"
+    return program, Names(program, known, ending.input_names, outputs)
 
 
 def about(program: Any, names: Names | None, full: bool) -> list[str]:

@@ -9,6 +9,8 @@ trace is the guard. Read next: compile/acts.py.
 from __future__ import annotations
 
 import mmap
+import weakref
+from collections import Counter
 from collections.abc import Sequence
 from math import copysign
 from typing import Any, NamedTuple
@@ -17,7 +19,8 @@ import numpy as np
 
 from cleargrad.compile.acts import Act
 from cleargrad.core.tensor import Tensor, value_of
-from cleargrad.errors import Place
+from cleargrad.errors import Place, user_place
+from cleargrad.threads import when_chosen
 
 
 class Source(NamedTuple):
@@ -134,18 +137,49 @@ class Step:
         return self.act is None or self.act.allows(facts)
 
 
+class Ends(NamedTuple):
+    """How a trace ended: why, where in the user's program, after how many calls, and what became of it."""
+
+    why: str
+    place: Place | None
+    calls: int
+    fate: Any  # the program that ran, the reason why there is none, or None while there is none yet
+
+
 class Tree:
     """All known traces, and what became of them."""
 
+    ends: Counter[Ends] | None = None  # how often traces ended in each way, where somebody wants to know
+
     def __init__(self) -> None:
+        self.first = Step((), None, (), [], None)
         self.forget()
+        trees.add(self)
+
+    def note(self, why: str, calls: int, ending: Any) -> None:
+        """A trace ends."""
+        assert self.ends is not None
+        self.ends[Ends(why, user_place(), calls, None if isinstance(ending, int) else ending)] += 1
 
     def forget(self) -> None:
-        self.first = Step((), None, (), [], None)
+        """Nothing is known."""
+        self.first.next, self.first.others = None, []
+        self.first.endings, self.first.passes = {}, []
         self.size = 0  # steps
         self.endings: list[Any] = []  # programs
         self.alone = 0  # runs through traces without a program, call by call
 
+
+trees: weakref.WeakSet[Tree] = weakref.WeakSet()
+
+
+def forget_all() -> None:
+    """Nothing is known of any trace."""
+    for tree in list(trees):
+        tree.forget()
+
+
+when_chosen.append(forget_all)  # the work of programs is cut for some number of threads
 
 # Layouts without memory ------------------------------------------------------------------------------------
 

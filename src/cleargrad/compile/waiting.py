@@ -22,9 +22,9 @@ from cleargrad.autograd.node import AccumulateGrad, Node, edge_of, split_edge
 from cleargrad.autograd.walk import walk
 from cleargrad.compile.acts import Act, Aliased, Called, Given, Pulled, Updated, Written, chosen, ends_of
 from cleargrad.compile.computing import compute
-from cleargrad.compile.known_pass import KnownPass, pass_of
+from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
-from cleargrad.core.mode import mode, structure
+from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of, is_lent, lent, lookers, value_of, wrap
 from cleargrad.core.watch import watch
 from cleargrad.errors import error, user_place
@@ -33,6 +33,9 @@ from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
 
 LONGEST = 8192  # calls that may wait
+# Why traces end.
+LOOK, END, LENGTH = "a value is looked at", "the function returns", f"{LONGEST} calls wait"
+WRITE = "memory is written that others than tensors can see"
 MANY = 40_000  # steps of all traces together, from which on they are forgotten
 
 runs: weakref.WeakSet[Run] = weakref.WeakSet()  # what waits, in all threads
@@ -64,13 +67,19 @@ class Run:
         self.failure: BaseException | None = None
         runs.add(self)
 
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.lock.release()
+
     def look(self, tensor: Tensor) -> None:
         """Somebody wants the value of a tensor that waits."""
         if self.waiter.whole is not None and self.open:
             rule = f"{self.waiter.whole} asks for a value while it runs, and it is to be one program (fullgraph=True)"
             fix = "move that out of the compiled function, or express it in tensor operations such as torch.where"
             raise error(CaptureError, "compile", rule, fix=fix)
-        self.waiter.finish(self)
+        self.waiter.finish(self, LOOK)
         if self.failure is not None:
             raise self.failure
 
@@ -131,11 +140,24 @@ class Run:
 class Waiter:
     """What stands behind the doors of a thread while calls wait."""
 
+    names: dict[int, str] | None = None  # of arguments, by the ids of tensors, for reports
+    compiled = False  # whether it is a compiled function whose calls wait
+
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
         self.make = make  # a program of a graph
         self.tree = tree
         self.whole = whole  # the name of a function inside of which nobody may look
         self.run = Run(self)
+
+    def begun(self) -> Run:
+        """The run to go on with, locked: other threads may look at what waits, too."""
+        run = self.run
+        run.lock.acquire()
+        while not run.open:
+            run.lock.release()
+            run = self.run
+            run.lock.acquire()
+        return run
 
     # Following ---------------------------------------------------------------------------------------------
 
@@ -195,7 +217,6 @@ class Waiter:
     # Calls -------------------------------------------------------------------------------------------------
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
-        run = self.run
         if mode.observer is not None or mode.saved_hooks or "stream" in attrs:
             return at_once(op, operands, attrs)
         grad = mode.grad
@@ -203,9 +224,7 @@ class Waiter:
             for x in operands:
                 if isinstance(x, Tensor) and x._base is not None:
                     edge_of(x)  # may take calls of its own, which come before this one
-        with run.lock:
-            if not run.open:
-                return self.call(op, operands, attrs)
+        with self.begun() as run:
             if op.view and not (isinstance(operands[0], Tensor) and run.is_waiting(operands[0])):
                 return at_once(op, operands, attrs)  # it looks into memory that is there
             facts = (op, attrs)
@@ -239,7 +258,7 @@ class Waiter:
             else:
                 self.note_node(run, split_edge(first._edge)[0], outs)
         if len(run.steps) > LONGEST:
-            self.flush()
+            self.flush(LENGTH)
         return outs
 
     @staticmethod
@@ -258,8 +277,7 @@ class Waiter:
 
     def alias(self, tensor: Tensor) -> Tensor | None:
         """Another tensor on memory whose elements wait; None if they are there."""
-        run = self.run
-        with run.lock:
+        with self.begun() as run:
             if not run.is_waiting(tensor):
                 return None
             facts, operands = (Aliased,), (tensor,)
@@ -275,8 +293,7 @@ class Waiter:
 
     def constant(self, data: np.ndarray) -> Tensor:
         """A tensor of known elements."""
-        run = self.run
-        with run.lock:
+        with self.begun() as run:
             facts = (Given, data.shape, data.dtype, data.tobytes())
             step = self.follow(run, facts, ())
             if step is None:
@@ -287,8 +304,7 @@ class Waiter:
 
     def write(self, target: Tensor, value: Tensor) -> None:
         """A write in place: whoever looks into the memory waits from now on."""
-        run = self.run
-        with run.lock:
+        with self.begun() as run:
             seen = [] if run.is_waiting(target) else lookers(target)
             if seen is not None:
                 if mode.grad:
@@ -302,13 +318,12 @@ class Waiter:
                         del tensor._data
                         run.written.append(tensor)
                 return
-        self.flush()  # others than tensors may see the memory
+        self.flush(WRITE)  # others than tensors may see the memory
         np.copyto(target._data, value._data, casting="unsafe")
 
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""
-        run = self.run
-        if mode.grad or run.copies:
+        if mode.grad or self.run.copies:
             self.flush()
             before = mode.wait(None)
             try:
@@ -316,7 +331,7 @@ class Waiter:
             finally:
                 mode.wait(before)
             return
-        with run.lock:
+        with self.begun() as run:
             place = next(k for k, other in enumerate(optimizer.param_groups) if other is group)
             states = tuple([tuple(state) for _, _, state in items])
             facts = (Updated, id(optimizer), place, optimizer._fixed(options), states)
@@ -329,9 +344,8 @@ class Waiter:
     def backward(self, root: Tensor, retain_graph: bool) -> None:
         """`root.backward()`. A pass through a graph that grew as it did before is not walked again."""
         usual = watch.observer is None and mode.observer is None and not mode.saved_hooks and not mode.anomaly
-        run = self.run
-        with run.lock:
-            if usual and run.open and run.plain and run.is_waiting(root):
+        with self.begun() as run:
+            if usual and run.plain and run.is_waiting(root):
                 found = next((each for each in run.at.passes if each.fits(run, root, retain_graph)), None)
                 if found is not None:
                     found.make(run, root)
@@ -351,8 +365,7 @@ class Waiter:
         """What a node hands on in a backward pass."""
         if mode.grad or mode.saved_hooks or mode.observer is not None:
             return node.pull(grad, wanted)
-        run = self.run
-        with run.lock:
+        with self.begun() as run:
             steps = chosen(node, wanted)
             saved, unpack = node.saved, node.unpack
             grads = grad if type(grad) is list else [grad]
@@ -376,11 +389,11 @@ class Waiter:
 
     # The end -----------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
+    def flush(self, why: str = END) -> None:
         """Computes all that waits."""
         run = self.run
         if run.steps:
-            self.finish(run)
+            self.finish(run, why)
             if run.failure is not None:
                 raise run.failure
 
@@ -389,7 +402,7 @@ class Waiter:
         if self.run.steps:
             self.finish(self.run)
 
-    def finish(self, run: Run) -> None:
+    def finish(self, run: Run, why: str = END) -> None:
         with run.lock:
             if not run.open:
                 return
@@ -402,7 +415,7 @@ class Waiter:
                 tensor._data = tensor._form
                 del tensor._wait
             try:
-                compute(run, self.tree, self.make)
+                compute(run, self.tree, self.make, why)
             except BaseException as failure:
                 run.failure = failure
             run.steps, run.known, run.copies, run.tensors, run.nodes = [], {}, {}, [], []

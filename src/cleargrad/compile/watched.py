@@ -9,6 +9,7 @@ the same. Read next: compile/report.py.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from cleargrad.codegen.jit import Kernel, jit
 from cleargrad.codegen.team import RECORD
 from cleargrad.compile.capture import Compiled, watchers
+from cleargrad.compile.formula_text import names_of_arguments
 from cleargrad.compile.program import Program
 from cleargrad.compile.statements import Host
 from cleargrad.ops.record import Graph
@@ -123,6 +125,8 @@ def watching() -> Iterator[list[Compiled]]:
 
     def watch(compiled: Compiled) -> None:
         found.append(compiled)
+        compiled.tree.ends = Counter()
+        compiled.names = lambda args, kwargs: names_of_arguments(compiled.function, args, kwargs)
         if compiled.make is Program:
             compiled.make = WatchedProgram
 

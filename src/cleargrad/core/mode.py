@@ -93,7 +93,7 @@ class Mode(threading.local):
 mode = Mode()
 
 
-def settle() -> None:
-    """Computes all that waits: memory is about to be written, or seen, by other ways than ops."""
+def settle(why: str = "memory is seen or written by other ways than ops") -> None:
+    """Computes all that waits."""
     if mode.waiter is not None:
-        mode.waiter.flush()
+        mode.waiter.flush(why)

@@ -173,7 +173,7 @@ def put(target: Tensor, gathered: dict[int, Tensor], value: Tensor, *, accumulat
     tracked = (
         mode.recorder is not None
         or mode.waiter is not None
-        or mode.grad and (edge_of(target) is not None or edge_of(value) is not None)
+        or (mode.grad and (edge_of(target) is not None or edge_of(value) is not None))
     )
     mask = lone_mask(target, gathered)
     if mask is not None and value._form.size == 1 and not accumulate:

@@ -12,8 +12,8 @@ import numpy as np
 
 from cleargrad.autograd.node import edge_of
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.shape import Size, contiguous_strides, count, sizes_of
 from cleargrad.core.mode import settle
+from cleargrad.core.shape import Size, contiguous_strides, count, sizes_of
 from cleargrad.core.tensor import Tensor, cell_of, room_of, wrap
 from cleargrad.errors import error
 from cleargrad.ops.conversion import contiguous_format, memory_format

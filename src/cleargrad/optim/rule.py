@@ -57,8 +57,8 @@ class RuleOptimizer(Optimizer):
         try:
             for group in self.param_groups:
                 self._step_group(group)
-            settle()
         finally:
+            settle("an optimizer has made its step")
             mode.turn(before)
         return loss
 
