@@ -6,9 +6,20 @@ Graphs that are compiled are verified after every pass, also in processes that t
 import importlib.util
 import os
 
+import pytest
+
 os.environ["CLEARGRAD_VERIFY"] = "1"
 
 if importlib.util.find_spec("torch") is not None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=os.environ.get("CLEARGRAD_TEST_WAITING") == "1")
+def calls_wait():
+    """With CLEARGRAD_TEST_WAITING=1 every test runs with calls that wait."""
+    from cleargrad.compile.script import waiting
+
+    with waiting():
+        yield

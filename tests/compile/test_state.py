@@ -1,4 +1,4 @@
-"""Compiled functions when Python's own state changes between calls: results and side effects are those of plain calls."""
+"""Compiled functions when Python's own state changes between calls: results and effects as of plain calls."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_zero_grad(backend, set_to_none, when):
             for made, *_ in world.sides:
                 made[1].zero_grad()
         world.call(*batch(k), eager=k == 3)
-    print('RUNS', runs(world.compiled), programs(world)); assert runs(world.compiled) == 0
+    assert runs(world.compiled) >= 2
 
 
 def test_a_loss_that_can_be_walked_again(backend):
@@ -51,10 +51,18 @@ def test_a_loss_that_can_be_walked_again(backend):
     assert programs(world) == 1
 
 
-def test_a_leaf_of_the_calls_own_keeps_results_eager(backend):
-    compiled = torch.compile(lambda x: (x * 2).requires_grad_() * 3, backend=backend)
-    with pytest.warns(UserWarning, match="a leaf that the call itself has made"):
-        assert all(compiled(torch.ones(2)).requires_grad for _ in range(4))
+def test_a_leaf_of_the_calls_own(backend):
+    @torch.compile(backend=backend)
+    def step(x):
+        leaf = (x * 2).requires_grad_()
+        return leaf, leaf * 3
+
+    for k in range(4):
+        leaf, out = step(torch.full((2,), float(k)))
+        assert leaf.is_leaf and out.requires_grad and out.tolist() == [6.0 * k] * 2
+        out.sum().backward()
+        assert leaf.grad.tolist() == [3.0, 3.0]
+    assert runs(step) == 2
 
 
 def test_accumulation_inside(backend):
@@ -94,7 +102,7 @@ def test_accumulation_across_calls(backend):
     world = World(sgd(momentum=0.9), step, backend)
     for k in range(24):
         world.call(*batch(k), k % 4 == 3, eager=k in (13, 15))
-    print('RUNS', runs(world.compiled), programs(world)); assert runs(world.compiled) == 0
+    assert runs(world.compiled) >= 8
 
 
 def test_gradient_keeps_its_identity(backend):
@@ -179,6 +187,6 @@ def test_autograd_grad_and_penalty(backend):
         return run
 
     world = World(sgd(), step, backend)
-    for k in range(5):
+    for k in range(8):
         world.call(*batch(k))
-    assert programs(world) == 1
+    assert runs(world.compiled) >= 2

@@ -6,7 +6,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from tests.compile.world import World, batch, net, plain_step, programs, sgd, with_optimizer
+from tests.compile.world import World, batch, net, plain_step, programs, runs, sgd, with_optimizer
 
 OPTIMIZERS = [
     ("SGD", {"lr": 0.1}),
@@ -81,7 +81,7 @@ def test_learning_rate_as_a_tensor(backend):
     assert programs(world) == 1
 
 
-def test_scheduler_inside_falls_back(backend):
+def test_scheduler_inside(backend):
     def step(model, optimizer):
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
         inner = plain_step(model, optimizer)
@@ -94,11 +94,9 @@ def test_scheduler_inside_falls_back(backend):
         return both
 
     world = World(sgd(), step, backend)
-    world.call(*batch(0))
-    with pytest.warns(UserWarning, match="scheduler"):
-        world.call(*batch(1))
-    for k in range(2, 6):
+    for k in range(6):
         world.call(*batch(k))
+    assert programs(world) == 1 and runs(world.compiled) >= 2
 
 
 def test_two_optimizers_and_groups(backend):
@@ -124,7 +122,7 @@ def test_two_optimizers_and_groups(backend):
     world = World(make, step, backend)
     for k in range(6):
         world.call(*batch(k), eager=k == 3)
-    assert programs(world) == 1
+    assert programs(world) == 2  # one up to the step of each
 
 
 def test_an_optimizer_of_the_users_own(backend):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
 import cleargrad
+from cleargrad.compile import capture
 from cleargrad.compile.capture import Compiled
 from cleargrad.doctor.session import Session
+from tests.compile.world import runs
 from tests.doctor.programs import ENGINES, PRELUDE, examine, found, library, marked_line
 
 STEP = """
@@ -128,24 +129,18 @@ CORRECT = {
 
 
 @pytest.fixture
-def recordings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The functions that were recorded."""
-    made: list[str] = []
-    record = Compiled.record
-
-    def counted(self: Compiled, *args: Any) -> Any:
-        made.append(self.title)
-        return record(self, *args)
-
-    monkeypatch.setattr(Compiled, "record", counted)
+def functions(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
+    """The functions that were compiled."""
+    made: list[Compiled] = []
+    monkeypatch.setattr(capture, "watchers", [*capture.watchers, made.append])
     return made
 
 
 @pytest.mark.parametrize("name", CORRECT)
-def test_correct_programs_are_left_alone_and_stay_compiled(name: str, recordings: list[str]) -> None:
+def test_correct_programs_are_left_alone_and_stay_compiled(name: str, functions: list[Compiled]) -> None:
     session = examine("cleargrad", CORRECT[name])
     assert found(session) == []
-    assert 0 < len(recordings) <= 3
+    assert functions and all(map(runs, functions))
     steps = max(optimizer.steps for optimizer in session.registry.optimizers)
     assert steps >= 12
     assert session.ledger.steps == steps
@@ -221,11 +216,11 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_found_at_their_line(name: str, recordings: list[str]) -> None:
+def test_mistakes_are_found_at_their_line(name: str, functions: list[Compiled]) -> None:
     rule, program = MISTAKES[name]
     session = examine("cleargrad", program)
     assert (rule, marked_line(program)) in found(session)
-    assert recordings
+    assert functions and all(map(runs, functions))
 
 
 def test_the_step_of_a_mistake_is_right_after_runs_that_were_only_counted() -> None:
@@ -241,20 +236,21 @@ def test_the_step_of_a_mistake_is_right_after_runs_that_were_only_counted() -> N
     assert finding.facts["earlier_steps"] == [117]
 
 
-def test_a_watch_that_begins_late_records_anew_and_finds_the_same(recordings: list[str]) -> None:
+def test_a_watch_that_begins_late_finds_the_same() -> None:
     space = library("cleargrad")
     exec(PRELUDE, space)
     exec(compile(dedent(NO_ZERO), "train.py", "exec"), space)
     space["optimizer"].zero_grad()  # who has filled what is there before a watch is not known
-    before = len(recordings)
+    ran = runs(space["step"])
+    assert ran
     with Session(engine="cleargrad", search=True) as session:
         for _ in range(4):
             space["step"](space["x"], space["y"])
     assert [finding.rule for finding in session.findings] == ["gradient-reused"]
-    watched = len(recordings)
+    ran = runs(space["step"])
     for _ in range(4):
         space["step"](space["x"], space["y"])
-    assert watched == len(recordings) == before + 2  # without gradients, and with
+    assert runs(space["step"]) == ran + 4
 
 
 def test_a_watched_run_computes_the_same() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from cleargrad.autograd.api import grad
 from cleargrad.autograd.node import edge_of
+from cleargrad.core.mode import settle
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 
@@ -144,6 +145,7 @@ def numerical(evaluate: Callable[[], Tensor], leaves: list[Tensor], eps: float) 
 
 def difference(evaluate: Callable[[], Tensor], data: np.ndarray, index: tuple, step: complex) -> np.ndarray:
     """Half the change of the output when one element of the input moves by a step in both directions."""
+    settle()
     keep = data[index]
     data[index] = keep + step
     high = as_reals(evaluate()._data)

@@ -506,7 +506,8 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
         add_array_to_leaf(node, grad._data.copy())
         return
     if leaf._grad is None:  # memory of its own, since a later backward adds to it in place
-        leaf._grad = grad.clone()
+        alike = create_graph or leaf._form.flags.c_contiguous or grad._form.strides == leaf._form.strides
+        leaf._grad = grad.clone() if alike else wrap(np.empty_like(leaf._form)).copy_(grad)
     elif create_graph:
         leaf._grad = leaf._grad + grad
     else:

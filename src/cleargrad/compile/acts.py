@@ -27,6 +27,7 @@ class Act:
 
     writes: Sequence[int] = ()  # the operands whose memory it writes
     shows: int | None = None  # the operand whose memory its results lie in, if they do
+    single = True
 
     def allows(self, facts: tuple) -> bool:
         """What equality of facts does not tell."""
@@ -44,8 +45,9 @@ class Act:
 class Called(Act):
     """A call of an op."""
 
-    def __init__(self, op: Op, attrs: dict[str, Any]) -> None:
+    def __init__(self, op: Op, attrs: dict[str, Any], single: bool) -> None:
         self.op, self.attrs = op, attrs
+        self.single = single  # whether it gives one result, and no list of them
         self.kinds = [*map(type, attrs.values())]
         self.text = None if not any(map(is_delicate, attrs.values())) else repr(attrs)
         if op.view:

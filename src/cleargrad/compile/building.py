@@ -41,7 +41,7 @@ class Option:
 
     def read(self) -> None:
         value = self.optimizer().param_groups[self.group][self.name]
-        self.array[...] = value if self.part is None else value[self.part]
+        self.array[...] = float(value if self.part is None else value[self.part])
 
 
 class Building(Recorder):
@@ -62,7 +62,7 @@ class Building(Recorder):
     def option(self, optimizer: Any, group: int, name: str, part: int | None) -> Tensor:
         key = (id(optimizer), group, name, part)
         if key not in self.options:
-            array = np.array(super().option(optimizer, group, name, part), np.float64)
+            array = np.array(0.0)
             self.options[key] = Option(weakref.ref(optimizer), group, name, part, array)
             self.option_tensors[key] = tensor = wrap(array)
             self.argument(tensor)

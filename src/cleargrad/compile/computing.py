@@ -26,7 +26,7 @@ OFTEN = 2  # times that a trace has ended in the same way when its program is ma
 
 def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
     """Gives every tensor that waits its value, and writes what is to be written."""
-    alive = tuple([slot for slot, reference in run.made if reference() is not None])
+    alive = tuple(sorted({slot for slot, reference in run.made if reference() is not None}))
     endings = run.at.endings
     ending = endings.get(alive, 0)
     if tree.ends is not None:

@@ -40,7 +40,7 @@ def is_made(tensor: Any, run: Any) -> bool:
     try:
         value_of(tensor)
     except AttributeError:
-        return tensor._wait is run and tensor._slot >= 0
+        return getattr(tensor, "_wait", None) is run and tensor._slot >= 0
     return False
 
 
@@ -119,7 +119,9 @@ class Step:
                 if not isinstance(x, Tensor):
                     return False
                 form = x._form
-                if form.shape != want[0] or form.dtype is not want[1] or form.strides != want[2]:
+                if form.shape != want[0] or form.strides != want[2]:
+                    return False
+                if form.dtype is not want[1] and form.dtype != want[1]:
                     return False
                 if id(x) in known or is_made(x, run):
                     return False

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.api import start_gradient
-from cleargrad.autograd.node import AccumulateGrad, Node, edge_of, split_edge
+from cleargrad.autograd.node import FREED, AccumulateGrad, Node, edge_of, split_edge
 from cleargrad.autograd.walk import walk
 from cleargrad.compile.acts import Act, Aliased, Called, Given, Pulled, Updated, Written, chosen, ends_of
 from cleargrad.compile.computing import compute
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import SEEN, mode
+from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, cell_of, is_lent, lent, lookers, value_of, wrap
 from cleargrad.core.watch import watch
 from cleargrad.errors import error, user_place
@@ -38,14 +39,17 @@ LOOK, END, LENGTH = "a value is looked at", "the function returns", f"{LONGEST} 
 WRITE = "memory is written that others than tensors can see"
 MANY = 40_000  # steps of all traces together, from which on they are forgotten
 
-runs: weakref.WeakSet[Run] = weakref.WeakSet()  # what waits, in all threads
+# One thread's calls wait at a time: whoever goes on first computes what waits in another thread. So no tensor waits
+# for two of them, and nothing of what a thread does is seen before it is done.
+lock = threading.RLock()
+active: list[Run] = []  # the run that has calls, if any
 
 
 class Run:
     """Calls that wait, and the tensors they are about."""
 
     __slots__ = (
-        "__weakref__", "at", "copies", "failure", "known", "lock", "made", "nodes", "numbers", "open", "plain",
+        "__weakref__", "at", "copies", "failure", "known", "made", "nodes", "numbers", "open", "outside", "plain",
         "plans", "steps", "tensors", "waiter", "written",
     )  # fmt: skip
 
@@ -62,26 +66,19 @@ class Run:
         self.plans: list[Any] = []
         self.nodes: list[weakref.ref[Node]] = []
         self.plain = True  # whether nothing but calls made the graph what it is
-        self.lock = threading.RLock()
+        self.outside: set[int] = set()  # slots that were made, but lie in the memory of sources
         self.open = True
         self.failure: BaseException | None = None
-        runs.add(self)
 
     def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.lock.release()
+        lock.release()
 
     def look(self, tensor: Tensor) -> None:
         """Somebody wants the value of a tensor that waits."""
-        if self.waiter.whole is not None and self.open:
-            rule = f"{self.waiter.whole} asks for a value while it runs, and it is to be one program (fullgraph=True)"
-            fix = "move that out of the compiled function, or express it in tensor operations such as torch.where"
-            raise error(CaptureError, "compile", rule, fix=fix)
-        self.waiter.finish(self, LOOK)
-        if self.failure is not None:
-            raise self.failure
+        self.waiter.end(self, LOOK)
 
     def array(self, slot: int) -> np.ndarray:
         """The memory of a source."""
@@ -97,8 +94,12 @@ class Run:
         try:
             value_of(tensor)
         except AttributeError:
-            return tensor._wait is self
+            return getattr(tensor, "_wait", None) is self
         return False
+
+    def reads_copies(self, tensors: list[Tensor]) -> bool:
+        """Whether one of some tensors is read from a copy, which must not be written in its place."""
+        return bool(self.copies) and any(self.known.get(id(tensor)) in self.copies for tensor in tensors)
 
     def add_source(self, tensor: Tensor) -> None:
         slot = len(self.tensors)
@@ -151,13 +152,18 @@ class Waiter:
 
     def begun(self) -> Run:
         """The run to go on with, locked: other threads may look at what waits, too."""
+        lock.acquire()
         run = self.run
-        run.lock.acquire()
-        while not run.open:
-            run.lock.release()
-            run = self.run
-            run.lock.acquire()
+        if active and active[0] is not run:
+            other = active[0]
+            other.waiter.finish(other, "another thread goes on")
+        active[:] = [run]
         return run
+
+    @staticmethod
+    def together() -> Any:
+        """What several calls are made under that no other thread may come between."""
+        return lock
 
     # Following ---------------------------------------------------------------------------------------------
 
@@ -231,7 +237,7 @@ class Waiter:
             step = self.follow(run, facts, operands)
             if step is not None:
                 forms = step.forms
-                if op.view and forms[0] is None:
+                if op.view and forms and forms[0] is None:
                     forms = list_of(op.run(operands[0]._form, **attrs))
             else:
                 check_operands(op, operands)
@@ -244,8 +250,10 @@ class Waiter:
                 if not op.view:
                     forms = list(map(ghost_of, forms))
                 lasting = [None] * len(forms) if op.view and lies_outside(run, operands[0]) else forms
-                self.learn(run, facts, Called(op, attrs), operands, lasting)
-            outs = link(op, operands, attrs, forms if op.outputs != 1 or len(forms) != 1 else forms[0], grad)
+                step = self.learn(run, facts, Called(op, attrs, isinstance(spec, Spec)), operands, lasting)
+            outs = link(op, operands, attrs, forms[0] if step.act.single else forms, grad)
+            if op.view and lies_outside(run, operands[0]):
+                run.outside.update(range(len(run.tensors), len(run.tensors) + len(forms)))
             if type(outs) is tuple:
                 for out in outs:
                     run.add_made(out)
@@ -288,6 +296,8 @@ class Waiter:
             elif step.forms[0] is not None:
                 form = step.forms[0]
             alias = wrap(form)
+            if lies_outside(run, tensor):
+                run.outside.add(len(run.tensors))
             run.add_made(alias)
         return alias
 
@@ -323,7 +333,8 @@ class Waiter:
 
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""
-        if mode.grad or self.run.copies:
+        written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
+        if mode.grad or self.run.reads_copies(written) or any(map(is_lent, written)):
             self.flush()
             before = mode.wait(None)
             try:
@@ -345,7 +356,7 @@ class Waiter:
         """`root.backward()`. A pass through a graph that grew as it did before is not walked again."""
         usual = watch.observer is None and mode.observer is None and not mode.saved_hooks and not mode.anomaly
         with self.begun() as run:
-            if usual and run.plain and run.is_waiting(root):
+            if usual and run.plain and run.is_waiting(root) and root._edge is not None and root._form.size == 1:
                 found = next((each for each in run.at.passes if each.fits(run, root, retain_graph)), None)
                 if found is not None:
                     found.make(run, root)
@@ -363,7 +374,7 @@ class Waiter:
 
     def pull(self, node: Node, grad: Any, wanted: tuple | None) -> Any:
         """What a node hands on in a backward pass."""
-        if mode.grad or mode.saved_hooks or mode.observer is not None:
+        if mode.grad or mode.saved_hooks or mode.observer is not None or node.saved is FREED:
             return node.pull(grad, wanted)
         with self.begun() as run:
             steps = chosen(node, wanted)
@@ -393,20 +404,29 @@ class Waiter:
         """Computes all that waits."""
         run = self.run
         if run.steps:
-            self.finish(run, why)
-            if run.failure is not None:
-                raise run.failure
+            self.end(run, why)
 
     def close(self) -> None:
         """Computes all that waits, when an error is under way already."""
         if self.run.steps:
             self.finish(self.run)
 
+    def end(self, run: Run, why: str) -> None:
+        """Computes all that waits, and says what has failed."""
+        if self.whole is not None and run.open and why in (LOOK, SEEN):
+            rule = f"{self.whole} asks for a value while it runs, and it is to be one program (fullgraph=True)"
+            fix = "move that out of the compiled function, or express it in tensor operations such as torch.where"
+            raise error(CaptureError, "compile", rule, fix=fix)
+        self.finish(run, why)
+        if run.failure is not None:
+            raise run.failure
+
     def finish(self, run: Run, why: str = END) -> None:
-        with run.lock:
+        with lock:
             if not run.open:
                 return
             run.open = False
+            active.clear()
             if self.run is run:
                 if self.tree.size > MANY:
                     self.tree.forget()
@@ -441,8 +461,7 @@ def is_array(value: Any) -> bool:
 
 def lies_outside(run: Run, tensor: Tensor) -> bool:
     """Whether a tensor that waits looks into the memory of a source, which is another one in every run."""
-    owner = tensor if tensor._base is None else tensor._base
-    return tensor._slot < 0 or not is_made(owner, run)
+    return tensor._slot < 0 or tensor._slot in run.outside
 
 
 def free_numbers(at: Step, facts: tuple, wants: list, operands: Sequence) -> None:
@@ -479,8 +498,15 @@ def forms_of(act: Pulled, operands: Sequence) -> list | None:
 
 
 def before_fork() -> None:
-    for run in list(runs):
+    """Nothing waits in a forked child, and nobody computes there."""
+    lock.acquire()
+    for run in list(active):
         run.waiter.finish(run)
 
 
-os.register_at_fork(before=before_fork)
+def in_child() -> None:
+    global lock
+    lock = threading.RLock()
+
+
+os.register_at_fork(before=before_fork, after_in_parent=lambda: lock.release(), after_in_child=in_child)

@@ -93,7 +93,10 @@ class Mode(threading.local):
 mode = Mode()
 
 
-def settle(why: str = "memory is seen or written by other ways than ops") -> None:
+SEEN = "memory is seen or written by other ways than ops"
+
+
+def settle(why: str = SEEN) -> None:
     """Computes all that waits."""
     if mode.waiter is not None:
         mode.waiter.flush(why)

@@ -91,8 +91,7 @@ class Tensor:
     def __getattr__(self, name: str) -> Any:
         """What no other way has found: the value of a tensor that waits, which is computed now, or nothing."""
         if name == "_data":
-            self._wait.look(self)
-            return value_of(self)
+            return looked_at(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -124,6 +123,21 @@ class Tensor:
 
 
 value_of = Tensor.__dict__["_data"].__get__  # the value itself: an error if it waits
+waits_for = Tensor.__dict__["_wait"].__get__
+
+
+def looked_at(tensor: Tensor) -> np.ndarray:
+    """The value of a tensor that waits, or has just waited: other threads look, too."""
+    while True:
+        try:
+            waiting = waits_for(tensor)
+        except AttributeError:
+            return value_of(tensor)
+        waiting.look(tensor)
+        try:
+            return value_of(tensor)
+        except AttributeError:
+            continue  # it waits again, for another thread has gone on
 
 
 def wrap(data: np.ndarray, edge=None) -> Tensor:
@@ -189,13 +203,15 @@ def lookers(tensor: Tensor) -> list[Tensor] | None:
     return [found for each in room.tensors if (found := each()) is not None]
 
 
+STRIDED = type(np.lib.stride_tricks.as_strided(np.zeros(1)).base)  # what NumPy puts between an array and its window
+
 # Memory that others than tensors can see, by the id of the array that owns it: what they see it by.
 lent: dict[int, list[weakref.ref]] = {}
 
 
 def owner_of(data: Any) -> Any:
     """What owns the memory of an array."""
-    while isinstance(data, np.ndarray) and data.base is not None:
+    while isinstance(data, (np.ndarray, STRIDED)) and data.base is not None:
         data = data.base
     return data
 

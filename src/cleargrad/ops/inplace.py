@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import AccumulateGrad, Node, Output, edge_of, geometry, move_keepers, refresh
+from cleargrad.autograd.node import AccumulateGrad, Node, Output, edge_of, geometry, move_keepers, refresh, split_edge
 from cleargrad.core.dtype import OF_NUMPY, can_cast
 from cleargrad.core.mode import SPECIAL, mode, settle
-from cleargrad.core.tensor import Tensor, as_array, room_of, wrap
+from cleargrad.core.tensor import Tensor, as_array, cell_of, room_of, tick, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import check_operands, tie
 from cleargrad.ops.op import NO_GRAD, OPS, Op
@@ -37,9 +37,11 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
         else:
             edges = None
     if mode.how == SPECIAL:
-        recorder = mode.recorder or mode.waiter
-        if recorder is not None:
-            return assign(target, recorder.call(op, operands, attrs), name)
+        if mode.recorder is not None:
+            return assign(target, mode.recorder.call(op, operands, attrs), name)
+        if mode.waiter is not None:
+            with mode.waiter.together():
+                return assign(target, mode.waiter.call(op, operands, attrs), name, made_for_it=True)
     run = op.run if mode.observer is None else mode.observer.around(op)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
@@ -107,8 +109,13 @@ def needs_grad(value: Any) -> bool:
     return isinstance(value, Tensor) and edge_of(value) is not None
 
 
-def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> Tensor:
-    """Writes a value and its history into a tensor; with `replaces` the old one has no part in it."""
+def assign(
+    target: Tensor, value: Tensor, name: str, replaces: bool = False, made_for_it: bool = False
+) -> Tensor:
+    """Writes a value and its history into a tensor; with `replaces` the old one has no part in it.
+
+    What the node of a value that was `made_for_it` saves of its results is, from then on, what the target holds.
+    """
     check_memory(target, name)
     check_result(target, value._form.shape, value._form.dtype, name)
     edge = edge_of(value) if mode.grad else None
@@ -125,6 +132,8 @@ def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> 
     else:
         np.copyto(target._data, value._data, casting="unsafe")
     target.bump()
+    if made_for_it and edge is not None:
+        save_target(split_edge(edge)[0], target)
     if edge is None and target_edge is not None:
         edge = forget(target, target_edge)
     elif edge is not None and target._base is None and (replaces or type(edge) is AccumulateGrad):
@@ -132,6 +141,14 @@ def assign(target: Tensor, value: Tensor, name: str, replaces: bool = False) -> 
     if edge is not None:
         rebase(target, edge)
     return target
+
+
+def save_target(node: Node, target: Tensor) -> None:
+    """A result that a node has saved lies in a tensor, and is spoilt by later writes to it."""
+    if any(type(value) is tuple for value in node.saved):
+        cell = cell_of(target)
+        node.saved = tuple([(x[0], cell, x[2]) if type(x) is tuple else x for x in node.saved])
+        node.tick = tick()
 
 
 def forget(target: Tensor, edge: Node | Output) -> Node:

@@ -16,7 +16,7 @@ import numpy as np
 
 from cleargrad.autograd.node import geometry
 from cleargrad.codegen.expr import Expr
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import mode, settle
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, as_array, cell_of, wrap
 from cleargrad.errors import error
@@ -103,7 +103,8 @@ class Recorder:
         self.referred: set[int] = set()  # ids of the arrays of outside tensors
 
     def __enter__(self) -> Recorder:
-        self.before = mode.set(recorder=self)
+        settle()
+        self.before = mode.set(recorder=self, waiter=None)
         return self
 
     def __exit__(self, *exception: object) -> None:

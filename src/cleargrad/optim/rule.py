@@ -55,12 +55,17 @@ class RuleOptimizer(Optimizer):
                 loss = closure()
         before = mode.turn(bool(self.defaults.get("differentiable")))
         try:
+            self._step_groups()
+        finally:
+            mode.turn(before)
+        return loss
+
+    def _step_groups(self) -> None:
+        try:
             for group in self.param_groups:
                 self._step_group(group)
         finally:
             settle("an optimizer has made its step")
-            mode.turn(before)
-        return loss
 
     def _step_group(self, group: dict[str, Any]) -> None:
         options = readable(group)
@@ -103,10 +108,10 @@ class RuleOptimizer(Optimizer):
     def _recorded(self, group: dict[str, Any]) -> dict[str, Any]:
         """The group's options with numbers that may differ at the next step as tensors."""
         place = next(k for k, other in enumerate(self.param_groups) if other is group)
-        found = dict(readable(group))
+        found = dict(group)
 
         def recorded(value: Any, name: str, part: int | None = None) -> Any:
-            if type(value) not in (int, float) or (name in SWITCHES and value == 0):
+            if not isinstance(value, (int, float, Tensor)) or (name in SWITCHES and float(value) == 0):
                 return value
             return mode.recorder.option(self, place, name, part)  # type: ignore[union-attr]
 
@@ -196,7 +201,7 @@ def readable(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def number(value: Any) -> Any:
-    return value.item() if mode.how == NO_GRAD else value.squeeze()
+    return value.squeeze() if mode.grad else value.item()
 
 
 def blocks(p: Tensor, g: Tensor, state: dict[str, Any]) -> Iterator[tuple]:

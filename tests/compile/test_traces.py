@@ -1,4 +1,4 @@
-"""How calls are recorded: when, with what eyes, and by which kernels."""
+"""Traces: when programs are made, and what Python does meanwhile."""
 
 from __future__ import annotations
 
@@ -6,38 +6,63 @@ import cProfile
 import gc
 import pstats
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from cleargrad.compile import capture
-from cleargrad.compile.tracer import Tracer, all_tensors
+from tests.compile.world import kept_program, runs
 
 SCALE = 2.0
 
 
-def test_another_size_is_recorded_when_it_comes_first():
+def test_a_trace_that_ended_twice_has_a_program():
     @torch.compile
     def double(x):
         return x * SCALE
 
     for _ in range(2):
         double(torch.ones(3))
-    assert len(double.entries) == 1
+    assert len(double.programs) == 1 and double.tree.alone == 2 and runs(double) == 0
     for size in range(4, 12):
         assert double(torch.ones(size)).tolist() == [2.0] * size
-    # those of which there may be many wait until they come again
-    assert len(double.entries) == capture.FEW
-    for size in range(4, 12):
+    assert len(double.programs) == 1 and double.tree.alone == 10
+    for size in range(3, 12):
         assert double(torch.ones(size)).tolist() == [2.0] * size
-    assert len(double.entries) == 9
+    assert len(double.programs) == 9 and runs(double) == 1
 
 
-def test_a_name_that_is_read_deep_in_a_hook_is_still_seen():
-    """Nobody watches inside of ops, but what the user is called for on the way back is watched."""
+def test_programs_are_made_for_what_is_left_alive():
+    @torch.compile
+    def two(x, both):
+        y, z = x + 1, x * 2
+        return (y, z) if both else y
+
+    for k in range(4):
+        x = torch.full((3,), float(k))
+        assert two(x, False).tolist() == (x + 1).tolist()
+        y, z = two(x, True)
+        assert y.tolist() == (x + 1).tolist() and z.tolist() == (x * 2).tolist()
+    assert [ending.runs for ending in two.programs] == [2, 2]
+    assert [len(ending.program.plan.outputs) for ending in two.programs] == [1, 2]
+
+
+def test_a_look_ends_a_trace():
+    @torch.compile
+    def signed(x):
+        y = x * 2
+        if y.sum() > 0:
+            return y + 1
+        return y - 1
+
+    for k in range(8):
+        x = torch.full((3,), (-1.0) ** k)
+        assert signed(x).tolist() == ([3.0] * 3 if k % 2 == 0 else [-3.0] * 3)
+    assert len(signed.programs) == 3 and [ending.runs for ending in signed.programs] == [6, 2, 2]
+
+
+def test_a_name_that_is_read_deep_in_a_hook():
     global SCALE
     w = torch.ones(3, requires_grad=True)
 
@@ -55,6 +80,7 @@ def test_a_name_that_is_read_deep_in_a_hook_is_still_seen():
     x = torch.ones(3)
     for _ in range(3):
         assert step(x).tolist() == [2.0] * 3
+    assert runs(step)
     try:
         SCALE = 3.0
         assert step(x).tolist() == [3.0] * 3
@@ -62,7 +88,7 @@ def test_a_name_that_is_read_deep_in_a_hook_is_still_seen():
         SCALE = 2.0
 
 
-def test_a_name_in_a_backward_of_the_users_is_still_seen():
+def test_a_name_in_a_backward_of_the_users():
     global SCALE
 
     class Scaled(torch.autograd.Function):
@@ -85,6 +111,7 @@ def test_a_name_in_a_backward_of_the_users_is_still_seen():
     x = torch.ones(3)
     for _ in range(3):
         assert step(x).tolist() == [2.0] * 3
+    assert runs(step)
     try:
         SCALE = 5.0
         assert step(x).tolist() == [5.0] * 3
@@ -92,7 +119,7 @@ def test_a_name_in_a_backward_of_the_users_is_still_seen():
         SCALE = 2.0
 
 
-def test_recording_leaves_the_interpreter_as_it_was():
+def test_the_interpreter_stays_as_it_was():
     calls = []
 
     def profile(frame, event, argument):
@@ -115,7 +142,7 @@ def test_recording_leaves_the_interpreter_as_it_was():
     assert gc.isenabled() and calls
 
 
-def test_a_profiler_goes_on_behind_a_recorded_call():
+def test_a_profiler_goes_on_behind_a_compiled_call():
     @torch.compile
     def double(x):
         return x + x
@@ -136,37 +163,7 @@ def test_a_profiler_goes_on_behind_a_recorded_call():
     assert found["afterwards"] == 3
 
 
-def test_tensors_are_found_without_a_hold_on_what_other_threads_make():
-    class Special(torch.Tensor):
-        pass
-
-    kept = [torch.ones(1), nn.Parameter(torch.ones(2)), torch.ones(3).as_subclass(Special)]
-    failures = []
-    stop = threading.Event()
-
-    def make_tuples():
-        try:
-            while not stop.is_set():
-                tuple(number for number in range(60))
-        except SystemError as failure:
-            failures.append(failure)
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    other = threading.Thread(target=make_tuples)
-    other.start()
-    try:
-        for _ in range(50):
-            found = {id(tensor) for tensor in all_tensors()}
-            assert all(id(tensor) in found for tensor in kept)
-    finally:
-        sys.setswitchinterval(before)
-        stop.set()
-        other.join()
-    assert not failures
-
-
-def test_a_recording_leaves_no_garbage():
+def test_making_a_program_leaves_no_garbage():
     """What a program was made of is gone when it is made: Python would take long to find it."""
     model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 4))
     optimizer = torch.optim.AdamW(model.parameters())
@@ -179,20 +176,21 @@ def test_a_recording_leaves_no_garbage():
         optimizer.step()
         return loss
 
-    for _ in range(3):
+    for _ in range(4):
         step(torch.ones(4, 8), torch.tensor([0, 1, 2, 3]))
     gc.collect()
     gc.disable()
     try:
-        step(torch.ones(2, 8), torch.tensor([0, 1]))
-        assert len(step.entries) == 2
+        for _ in range(4):
+            step(torch.ones(2, 8), torch.tensor([0, 1]))
+        assert len(step.programs) == 2
         assert gc.collect() < 50
     finally:
         gc.enable()
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
-def test_recurrent_layers_run_by_kernels_while_their_parts_are_recorded(kind):
+def test_recurrent_layers_run_by_kernels_until_their_parts_are_a_program(kind):
     torch.manual_seed(0)
     model = kind(5, 6, 2, batch_first=True)
 
@@ -206,23 +204,21 @@ def test_recurrent_layers_run_by_kernels_while_their_parts_are_recorded(kind):
     x = torch.randn(3, 4, 5)
     expected = step(x)
     grads = [p.grad.clone() for p in model.parameters()]
-    with Tracer() as tracer:
-        found = step(x)
-    assert tracer.reason is None
-    names = {call.op.name for call in tracer.graph.calls}
+    found, program = kept_program(step, x, calls=4)
+    names = {call.op.name for call in program.graph.calls}
     assert "tanh" in names and not any("layer" in name for name in names)
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
     for p, grad in zip(model.parameters(), grads, strict=True):
         np.testing.assert_allclose(p.grad.numpy(), grad.numpy(), rtol=1e-4, atol=1e-5)
     compiled = torch.compile(step)
-    for _ in range(3):
+    for _ in range(4):
         np.testing.assert_allclose(compiled(x).numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
         for p, grad in zip(model.parameters(), grads, strict=True):
             np.testing.assert_allclose(p.grad.numpy(), grad.numpy(), rtol=1e-4, atol=1e-5)
-    assert compiled.entries
+    assert runs(compiled)
 
 
-def test_wrong_shapes_are_refused_in_our_words_while_recording():
+def test_wrong_shapes_are_refused_in_our_words():
     @torch.compile
     def add(x, y):
         return x + y
