@@ -12,7 +12,6 @@ from typing import Any
 
 from cleargrad.core import device as devices
 from cleargrad.core import generator as streams
-from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 
@@ -33,15 +32,11 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream again at a seed."""
-        if mode.recorder is not None and mode.recorder.runs:
-            mode.recorder.refuse("the state of a random generator is read or set")
         self._stream.manual_seed(seed)
         return self
 
     def seed(self) -> int:
         """Starts the stream again at a seed of the operating system's choice, and returns that."""
-        if mode.recorder is not None and mode.recorder.runs:
-            mode.recorder.refuse("the state of a random generator is read or set")
         return self._stream.seed()
 
     def initial_seed(self) -> int:
@@ -49,14 +44,10 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as a uint8 tensor, in PyTorch's layout."""
-        if mode.recorder is not None and mode.recorder.runs:
-            mode.recorder.refuse("the state of a random generator is read or set")
         return wrap(self._stream.get_state())
 
     def set_state(self, new_state: Tensor) -> None:
         """Continues from a state that was saved, here or by PyTorch."""
-        if mode.recorder is not None and mode.recorder.runs:
-            mode.recorder.refuse("the state of a random generator is read or set")
         if not isinstance(new_state, Tensor):
             rule = f"expected a torch.ByteTensor, but got {type(new_state).__name__}"
             raise error(TypeError, "set_state", rule)

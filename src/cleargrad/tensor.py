@@ -30,7 +30,7 @@ from cleargrad.autograd.node import (
 from cleargrad.autograd.walk import walk_plainly
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import gate, mode, settle, structure
+from cleargrad.core.mode import mode, settle, structure
 from cleargrad.core.shape import Size, wrap_dim
 from cleargrad.core.tensor import Tensor, cell_of, room_of, wrap
 from cleargrad.core.watch import watch
@@ -209,8 +209,6 @@ def _set_requires_grad(self: Tensor, wanted: bool) -> None:
     if wanted == (edge_of(self) is not None):
         return
     structure.version += 1
-    if mode.recorder is not None:
-        mode.recorder.note_history(self)
     if not is_leaf(self):
         rule = "you can only change requires_grad flags of leaf variables"
         raise error(RuntimeError, "requires_grad", rule, fix="use .detach() for a value without gradient")
@@ -242,8 +240,6 @@ def keeps_grad(node: Node, number: int) -> bool:
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
-    if not gate.how and mode.recorder is not None:
-        mode.recorder.look_at_grad(self)
     if self._grad is None and type(self._edge) not in (AccumulateGrad, type(None)):
         node, number = split_edge(edge_of(self))
         if not keeps_grad(node, number):
@@ -259,8 +255,6 @@ def _get_grad(self: Tensor) -> Tensor | None:
 
 
 def _set_grad(self: Tensor, grad: Tensor | None) -> None:
-    if not gate.how and mode.recorder is not None:
-        mode.recorder.look_at_grad(self, clears=True)
     if grad is None:
         self._grad = None
         return
@@ -350,8 +344,6 @@ def detach_(self: Tensor) -> Tensor:
     if self._base is not None:
         rule = "views cannot be detached in place"
         raise error(RuntimeError, "detach_", rule, fix="use detach() instead of detach_()")
-    if mode.recorder is not None:
-        mode.recorder.note_history(self)
     self._edge = None
     return self
 
@@ -414,8 +406,6 @@ def retain_grad(self: Tensor) -> None:
     node, number = split_edge(edge)
     if keeps_grad(node, number):
         return
-    if mode.recorder is not None:
-        mode.recorder.keep_grad(self)
     owner = weakref.ref(self)
 
     def keep(grad: Tensor) -> None:

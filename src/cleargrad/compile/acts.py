@@ -1,7 +1,7 @@
 """What a step of a trace does: how it runs by itself, and how it is recorded into the graph of a program.
 
-An act knows nothing of tensors that wait: `run` gets arrays and gives arrays, as an eager call would, and `record` gets
-and gives tensors under a recorder. Read next: compile/waiting.py.
+An act knows nothing of tensors that wait: `run` gets arrays and gives arrays, as an eager call would, and `record`
+gets and gives tensors under a recorder. Read next: compile/waiting.py.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Updated(Act):
     """An optimizer's step for the parameters of one group."""
 
     def __init__(self, optimizer: Any, group: dict[str, Any], items: list) -> None:
-        self.optimizer = weakref.ref(optimizer)
+        self.optimizer: Any = weakref.ref(optimizer)
         self.place = next(k for k, other in enumerate(optimizer.param_groups) if other is group)
         self.states = [tuple(state) for _, _, state in items]
         self.writes = []

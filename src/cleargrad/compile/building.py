@@ -1,8 +1,8 @@
 """Building: the steps of a trace become the graph of a program.
 
-Every act is recorded once more, on stand-ins for the tensors of the trace. What repeats itself (the same layer, the same
-gradient, the same rule for many parameters) is recorded once for operands of one layout, and copied. Read next:
-compile/ending.py.
+Every act is recorded once more, on stand-ins for the tensors of the trace. What repeats itself (the same layer, the
+same gradient, the same rule for many parameters) is recorded once for operands of one layout, and copied. Read
+next: compile/ending.py.
 """
 
 from __future__ import annotations
@@ -113,14 +113,16 @@ class Building(Recorder):
         return tuple(self.repeated_record(lambda: function(*operands), operands, (function,)))
 
     def repeated_record(self, record: Callable[[], Sequence], operands: Sequence, key: tuple) -> Sequence:
-        """What a function gives; for a key without None, and operands laid out as others before, calls are copied."""
+        """What a function gives. Its calls are copied for a key without None and operands laid out as before."""
         sources = [self.value(x) for x in operands if isinstance(x, Tensor)]
         if None in key or mode.grad:
             return record()
         whole = (key, *map(layout, operands), *map(sources.index, sources))
         template = self.templates.get(whole)
         if template is not None:
-            return [None if value is None else self.tensor_of(value) for value in template.copied(self, sources)]
+            return [
+                None if value is None else self.tensor_of(value) for value in template.copied(self, sources)
+            ]
         template = Template(self, sources)
         outs = record()
         values = [None if out is None else self.value(out) for out in outs]

@@ -1,8 +1,8 @@
 """Compiled functions: calls of a function wait from its beginning to its end.
 
-Python runs every time, so that everything it decides is decided anew; what it calls waits, and is computed by programs
-when the function returns, or when a value is looked at inside. With `fullgraph`, such a look is an error. Read next:
-compile/waiting.py.
+Python runs every time, so that everything it decides is decided anew; what it calls waits, and is computed by
+programs when the function returns, or when a value is looked at inside. With `fullgraph`, such a look is an error.
+Read next: compile/waiting.py.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Compiled:
             return self.function(*args, **kwargs)
         waiter = self.waiters.waiter
         if waiter is None:
-            waiter = self.waiters.waiter = Waiter(self.make, self.tree, self.title if self.fullgraph else None)
+            waiter = self.waiters.waiter = Waiter(
+                self.make, self.tree, self.title if self.fullgraph else None
+            )
             waiter.compiled = True
         if self.names is not None:
             waiter.names = self.names(args, kwargs)

@@ -1,7 +1,7 @@
 """An ending: the program of a trace, for what is left alive when the trace ends.
 
-`ending_of` has the graph built and compiled. `Ending.run` binds the memory of sources, runs the program, and gives the
-tensors that still wait their values. Read next: compile/program.py.
+`ending_of` has the graph built and compiled. `Ending.run` binds the memory of sources, runs the program, and gives
+the tensors that still wait their values. Read next: compile/program.py.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Ending:
                 continue
             low, high, owner = group[0]  # begins first and, of those, ends last
             whole = run.array(owner)
-            for first, last, slot in group[1:]:
+            for _, last, slot in group[1:]:
                 array = run.array(slot)
                 if last > high or array.dtype != whole.dtype or not whole.flags.forc:
                     raise Unfit("it writes memory that several of its tensors share")
@@ -198,7 +198,9 @@ class Ending:
     def name_tensors(self, run: Run) -> None:
         """What reports call inputs, bound tensors and gradients: names of arguments, and references to tensors."""
         known = run.waiter.names or {}
-        self.input_names = [known.get(id(run.tensors[slot]), f"input{k}") for k, slot in enumerate(self.inputs)]
+        self.input_names = [
+            known.get(id(run.tensors[slot]), f"input{k}") for k, slot in enumerate(self.inputs)
+        ]
         self.input_names += [f"number{k}" for k in range(len(self.number_arrays))]
         self.input_names += [option.title for option in self.options]
         self.leaves: dict[int, Any] = {}  # by the output that becomes their gradient
@@ -297,7 +299,13 @@ def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
     if form.shape == frame.shape and form.strides == frame.strides and form.dtype == frame.dtype:
         return whole.view()
     flat = whole.reshape(-1, order="A") if whole.flags.forc else whole
-    return np.ndarray(form.shape, form.dtype, flat.data if flat.dtype.kind != "V" else flat.view(np.uint8), address(form) - address(frame), form.strides)
+    return np.ndarray(
+        form.shape,
+        form.dtype,
+        flat.data if flat.dtype.kind != "V" else flat.view(np.uint8),
+        address(form) - address(frame),
+        form.strides,
+    )
 
 
 def is_lasting(tensor: Any) -> bool:

@@ -1,8 +1,9 @@
 """Backward passes that are known: a graph that grew in the same way has the same steps behind it.
 
-The nodes behind a loss follow from the calls that made them, and those are the trace. So a pass through a graph of which
-every node was made since the trace began, without hooks or writes, takes the steps that it took the last time: nothing
-is walked. Leaves get their gradients, which wait, and nodes let go what they saved. Read next: compile/computing.py.
+The nodes behind a loss follow from the calls that made them, and those are the trace. So a pass through a graph of
+which every node was made since the trace began, without hooks or writes, takes the steps that it took the last
+time: nothing is walked. Leaves get their gradients, which wait, and nodes let go what they saved. Read next:
+compile/computing.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 class KnownPass:
     """What a backward pass did, to be done again."""
 
-    def __init__(self, run: Run, root: Tensor, retain_graph: bool, nodes: list[int], leaves: list[int]) -> None:
+    def __init__(
+        self, run: Run, root: Tensor, retain_graph: bool, nodes: list[int], leaves: list[int]
+    ) -> None:
         self.root, self.retain_graph = root._slot, retain_graph
         self.plans = list(run.plans)
         self.nodes, self.leaves = nodes, leaves  # by their places in run.nodes, and slots

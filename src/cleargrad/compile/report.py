@@ -42,13 +42,15 @@ KINDS_OF_ENTRIES: list[tuple[type, str]] = [
 def report(compiled: Compiled, full: bool = False) -> str:
     """All that is known of a compiled function."""
     things = dict(things_of(compiled.function))
-    return report_of_tree(compiled.title, compiled.tree, things, full)
+    return report_of_tree(str(compiled.title), compiled.tree, things, full)
 
 
 def report_of_tree(title: str, tree: Tree, things: dict[str, Any], full: bool = False) -> str:
-    """What became of the traces of a function or a script; `things` are the objects that give tensors their names."""
+    """What became of the traces of a function or a script; `things` give tensors their names."""
     count = len(tree.endings)
     lines = [f"{title}: {count} program{'' if count == 1 else 's'}", *indented(trace_lines(tree, full))]
+    if not count:
+        lines.append("Nothing was compiled: no trace of calls has ended in the same way twice.")
     known = names_of_tensors(things)
     for number, ending in enumerate(tree.endings, 1):
         lines += ["", f"Program {number}, {title_of(ending)}", *indented(about(*named(ending, known), full))]

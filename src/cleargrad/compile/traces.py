@@ -1,9 +1,9 @@
 """Traces: what was called, as a tree in which the calls of every known way through a program follow each other.
 
-A `Step` is one call as it can come again: an act, and what it wants as operands. Tensors are named by slots, numbered
-as they come: a slot is a tensor that comes from outside (a source, of which the layout counts) or one that an earlier
-step has made. Two runs through the same steps have computed the same thing, whatever Python did to get there: the
-trace is the guard. Read next: compile/acts.py.
+A `Step` is one call as it can come again: an act, and what it wants as operands. Tensors are named by slots,
+numbered as they come: a slot is a tensor that comes from outside (a source, of which the layout counts) or one that
+an earlier step has made. Two runs through the same steps have computed the same thing, whatever Python did to get
+there: the trace is the guard. Read next: compile/acts.py.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def equal(one: Any, other: Any) -> bool:
     if kind is not type(other):
         return False
     if kind is float:
-        return (one == other and copysign(1.0, one) == copysign(1.0, other)) or (one != one and other != other)
+        return (one == other and copysign(1.0, one) == copysign(1.0, other)) or (
+            one != one and other != other
+        )
     if kind is tuple or kind is list:
         return len(one) == len(other) and all(map(equal, one, other))
     if kind is dict:
@@ -82,19 +84,33 @@ def equal(one: Any, other: Any) -> bool:
 class Step:
     """A call, as it can come again."""
 
-    __slots__ = ("act", "endings", "facts", "forms", "free", "fresh", "next", "others", "passes", "place", "wants")
+    __slots__ = (
+        "act",
+        "endings",
+        "facts",
+        "forms",
+        "free",
+        "fresh",
+        "next",
+        "others",
+        "passes",
+        "place",
+        "wants",
+    )
 
     def __init__(self, facts: tuple, act: Act | None, wants: tuple, forms: list, place: Place | None) -> None:
         self.facts = facts  # what must be the same besides the operands
         self.act = act
         self.wants = wants
         self.forms = forms  # the layouts of what it makes
-        self.fresh = [k for k, want in enumerate(wants) if type(want) is Source]  # sources that are seen here first
+        self.fresh = [
+            k for k, want in enumerate(wants) if type(want) is Source
+        ]  # sources that are seen here first
         self.free = [k for k, want in enumerate(wants) if want is FREE]
         self.place = place  # where it was called first
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it
-        self.passes: list[Any] = []  # backward passes that began here (compile/passes_known.py)
+        self.passes: list[Any] = []  # backward passes that began here (compile/known_pass.py)
         self.endings: dict[tuple, Any] = {}  # programs of the trace that ends here, by what is left alive
 
     def fits(self, facts: tuple, operands: Sequence, run: Any) -> bool:

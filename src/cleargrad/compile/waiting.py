@@ -1,10 +1,10 @@
 """Waiting: calls are noted instead of made, until somebody looks at a value.
 
-A `Waiter` stands behind the doors. It hands back tensors that have a layout and no value yet, and follows the tree of
-known traces while calls come as they came before. Whoever looks at a value (`Tensor.__getattr__`) has everything that
-waits computed first: by the program of the trace, if there is one for it and for what is still alive, else call by call,
-in order, as an eager program would have. A trace that ends in the same way twice becomes a program.
-Read next: compile/computing.py.
+A `Waiter` stands behind the doors. It hands back tensors that have a layout and no value yet, and follows the tree
+of known traces while calls come as they came before. Whoever looks at a value (`Tensor.__getattr__`) has everything
+that waits computed first: by the program of the trace, if there is one for it and for what is still alive, else
+call by call, in order, as an eager program would have. A trace that ends in the same way twice becomes a program.
+Read next: compile/known_pass.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cleargrad.ops.record import CaptureError, Recorder, blank_results
 
 LONGEST = 8192  # calls that may wait
 # Why traces end.
-LOOK, END, LENGTH = "a value is looked at", "the function returns", f"{LONGEST} calls wait"
+LOOK, END, LENGTH = "somebody looks at a value", "the function returns", f"{LONGEST} calls wait"
 WRITE = "memory is written that others than tensors can see"
 MANY = 40_000  # steps of all traces together, from which on they are forgotten
 
@@ -195,7 +195,8 @@ class Waiter:
     ) -> Step:
         """A new step behind the last."""
         wants: list[Any] = []
-        slot, seen = len(run.tensors), {}
+        seen: dict[int, int] = {}
+        slot = len(run.tensors)
         for x in operands:
             if not isinstance(x, Tensor):
                 wants.append(Fixed(x))
@@ -216,8 +217,8 @@ class Waiter:
         run.at.others.append(step)
         run.at.next = step
         self.tree.size += 1
-        found = self.follow(run, facts, operands)
-        assert found is step
+        taken = self.follow(run, facts, operands)
+        assert taken is step
         return step
 
     # Calls -------------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ class Waiter:
                     forms = list(map(ghost_of, forms))
                 lasting = [None] * len(forms) if op.view and lies_outside(run, operands[0]) else forms
                 step = self.learn(run, facts, Called(op, attrs, isinstance(spec, Spec)), operands, lasting)
-            outs = link(op, operands, attrs, forms[0] if step.act.single else forms, grad)
+            outs = link(op, operands, attrs, forms[0] if step.act.single else forms, grad)  # type: ignore[union-attr]
             if op.view and lies_outside(run, operands[0]):
                 run.outside.update(range(len(run.tensors), len(run.tensors) + len(forms)))
             if type(outs) is tuple:
@@ -356,7 +357,13 @@ class Waiter:
         """`root.backward()`. A pass through a graph that grew as it did before is not walked again."""
         usual = watch.observer is None and mode.observer is None and not mode.saved_hooks and not mode.anomaly
         with self.begun() as run:
-            if usual and run.plain and run.is_waiting(root) and root._edge is not None and root._form.size == 1:
+            if (
+                usual
+                and run.plain
+                and run.is_waiting(root)
+                and root._edge is not None
+                and root._form.size == 1
+            ):
                 found = next((each for each in run.at.passes if each.fits(run, root, retain_graph)), None)
                 if found is not None:
                     found.make(run, root)
@@ -414,7 +421,9 @@ class Waiter:
     def end(self, run: Run, why: str) -> None:
         """Computes all that waits, and says what has failed."""
         if self.whole is not None and run.open and why in (LOOK, SEEN):
-            rule = f"{self.whole} asks for a value while it runs, and it is to be one program (fullgraph=True)"
+            rule = (
+                f"{self.whole} asks for a value while it runs, and it is to be one program (fullgraph=True)"
+            )
             fix = "move that out of the compiled function, or express it in tensor operations such as torch.where"
             raise error(CaptureError, "compile", rule, fix=fix)
         self.finish(run, why)

@@ -46,7 +46,20 @@ FROZEN = gc.get_freeze_count()  # objects frozen before there were tensors: Pyth
 class Tensor:
     """A multi-dimensional array that can remember how it was computed."""
 
-    __slots__ = ("__dict__", "__weakref__", "_base", "_caution", "_data", "_edge", "_form", "_grad", "_seen", "_slot", "_ver", "_wait")
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_base",
+        "_caution",
+        "_data",
+        "_edge",
+        "_form",
+        "_grad",
+        "_seen",
+        "_slot",
+        "_ver",
+        "_wait",
+    )
 
     if TYPE_CHECKING:
         # Methods and operators come from the ops' declarations, which a static checker cannot follow.
@@ -172,7 +185,9 @@ class Room:
         self.tensors: list[weakref.ref[Tensor]] = []
         self.many = 32  # references, from which on those to tensors that are gone are dropped
         self.known = True
-        self.whole: np.ndarray | None = None  # all of it, once a view was detached, which is a view of nothing
+        self.whole: np.ndarray | None = (
+            None  # all of it, once a view was detached, which is a view of nothing
+        )
 
     def add(self, tensor: Tensor) -> None:
         self.tensors.append(weakref.ref(tensor))
@@ -203,7 +218,8 @@ def lookers(tensor: Tensor) -> list[Tensor] | None:
     return [found for each in room.tensors if (found := each()) is not None]
 
 
-STRIDED = type(np.lib.stride_tricks.as_strided(np.zeros(1)).base)  # what NumPy puts between an array and its window
+# What NumPy puts between an array and its window.
+STRIDED: Any = type(np.lib.stride_tricks.as_strided(np.zeros(1)).base)
 
 # Memory that others than tensors can see, by the id of the array that owns it: what they see it by.
 lent: dict[int, list[weakref.ref]] = {}
@@ -211,9 +227,10 @@ lent: dict[int, list[weakref.ref]] = {}
 
 def owner_of(data: Any) -> Any:
     """What owns the memory of an array."""
-    while isinstance(data, (np.ndarray, STRIDED)) and data.base is not None:
-        data = data.base
-    return data
+    array = data
+    while isinstance(array, (np.ndarray, STRIDED)) and array.base is not None:
+        array = array.base
+    return array
 
 
 def is_lent(tensor: Tensor) -> bool:

@@ -294,8 +294,6 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     if ndarray.dtype is kind.numpy and type(ndarray) is np.ndarray:
         tensor = wrap(ndarray.view())
         note_lent(ndarray, ndarray)
-        if mode.recorder is not None:
-            mode.recorder.adopt(tensor._data)
         return tensor
     # The doors tell dtypes apart by identity, and an array may carry an equal dtype that is another object.
     note_lent(ndarray, ndarray)

@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import AccumulateGrad, Node, Output, edge_of, geometry, move_keepers, refresh, split_edge
+from cleargrad.autograd.node import (
+    AccumulateGrad,
+    Node,
+    Output,
+    edge_of,
+    geometry,
+    move_keepers,
+    refresh,
+    split_edge,
+)
 from cleargrad.core.dtype import OF_NUMPY, can_cast
 from cleargrad.core.mode import SPECIAL, mode, settle
 from cleargrad.core.tensor import Tensor, as_array, cell_of, room_of, tick, wrap

@@ -90,9 +90,6 @@ class Graph:
 class Recorder:
     """Collects the calls of the current thread into a graph, as a context manager."""
 
-    runs = False  # whether what is recorded is a call of the user's, who sees its effects (compile/tracer.py)
-    fills = False  # whether calls are run as well, so that values exist
-
     def __init__(self) -> None:
         self.graph = Graph()
         self.known: dict[int, tuple[Value, int]] = {}  # id of an array -> its value, and the writes it saw
@@ -120,39 +117,6 @@ class Recorder:
     def refuse(self, name: str) -> None:
         """A call asked for a value."""
         raise no_value_error(name)
-
-    def number(self, tensor: Tensor) -> Any:
-        """A call asked for a value as a Python number."""
-        return self.refuse("item")
-
-    def option(self, optimizer: Any, group: int, name: str, part: int | None) -> Any:
-        """An option of an optimizer's group, or a part of one; here it is the number that it is now."""
-        value = optimizer.param_groups[group][name]
-        return value if part is None else value[part]
-
-    def note_optimizer(self, optimizer: Any) -> None:
-        """An optimizer is about to step."""
-
-    def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
-        """Makes the step of a group's parameters by the optimizer's rule."""
-        for p, g, state in items:
-            optimizer._apply(p, g, state, options)
-
-    def note_scaler(self, scaler: Any) -> None:
-        """A GradScaler is used: without values its decisions cannot be made."""
-        self.refuse("GradScaler")
-
-    def adopt(self, array: np.ndarray) -> None:
-        """A tensor was made on memory of the user's own."""
-
-    def note_history(self, tensor: Tensor) -> None:
-        """A tensor is about to get another place in the graph, or to leave it."""
-
-    def keep_grad(self, tensor: Tensor) -> None:
-        """retain_grad is asked for a tensor that has not had it."""
-
-    def look_at_grad(self, leaf: Tensor, clears: bool = False) -> None:
-        """The gradient of a leaf is about to be read, replaced or added to; with `clears`, it is only forgotten."""
 
     def constant(self, data: np.ndarray) -> Tensor:
         """A tensor whose values are known now and the same in every run."""
@@ -190,21 +154,9 @@ class Recorder:
         finally:
             mode.set(**before)
 
-    def pull(self, node: Any, grad: Any, wanted: tuple | None) -> Any:
-        """The gradients that a node of the library's own hands on."""
-        return node.pull(grad, wanted)
-
-    def computed(self, run: Callable, record: Callable) -> Any:
-        """What two functions both give: one runs it, the other one records it."""
-        return record()
-
     def repeated(self, function: Callable, *operands: Any) -> tuple:
         """The tensors that a function gives which depends on nothing but its operands."""
         return function(*operands)
-
-    def unwatched(self, action: Callable, *arguments: Any) -> Any:
-        """Does something in which no function of the user's is called."""
-        return action(*arguments)
 
     def name(self, tensor: Tensor) -> Value:
         """A new graph value, for which this tensor stands."""

@@ -165,9 +165,7 @@ def pulled_through(parts: Callable, g: list, operands: tuple, **attrs: Any) -> l
 
 def either(kernel: Callable, parts: Callable) -> Any:
     """A gradient by a kernel, or made of ops: to be differentiated, or to be recorded."""
-    if mode.grad:
-        return parts()
-    return kernel() if mode.recorder is None else mode.recorder.computed(kernel, parts)
+    return parts() if mode.grad or mode.recorder is not None else kernel()
 
 
 # Shapes ----------------------------------------------------------------------------------------------------

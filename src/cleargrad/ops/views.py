@@ -131,7 +131,11 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         infer_size("reshape", shape, data.size)  # raises: NumPy takes any negative size for -1
     how = gate.how or mode.how
     base = result.base
-    if how == SPECIAL or data is not input._data or (base is not data and (base is None or base is not data.base)):
+    if (
+        how == SPECIAL
+        or data is not input._data
+        or (base is not data and (base is None or base is not data.base))
+    ):
         return reshape_slowly(input, result.shape, data)
     return link_view(result, input, how, _view_node, _view_plan, None)
 

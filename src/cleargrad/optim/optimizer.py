@@ -16,7 +16,7 @@ from typing import Any
 
 from cleargrad.autograd.node import RemovableHandle
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import mode, structure
+from cleargrad.core.mode import structure
 from cleargrad.core.tensor import Tensor
 from cleargrad.core.watch import watch
 from cleargrad.errors import error, user_place
@@ -67,8 +67,6 @@ def with_hooks(step: Callable) -> Callable:
         self = args[0]
         if type(self).step is not hooked:
             return step(*args, **kwargs)
-        if mode.recorder is not None:
-            mode.recorder.note_optimizer(self)
         own = vars(self)
         for hook in (*EVERY_STEP_BEFORE.values(), *own.get("_optimizer_step_pre_hooks", {}).values()):
             changed = hook(self, args, kwargs)

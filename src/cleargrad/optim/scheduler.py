@@ -14,7 +14,6 @@ from functools import wraps
 from typing import Any
 from weakref import ref
 
-from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.optim.optimizer import Optimizer
@@ -39,9 +38,6 @@ NO_INITIAL_LR = (
     "param 'initial_lr' is not specified in param_groups[{}] when resuming scheduler with last_epoch >= 0. "
     "Load the optimizer's state first, or leave last_epoch at -1 in a fresh run"
 )
-
-
-SCHEDULES = "it steps a scheduler, which counts in Python; do that outside"
 
 
 class LRScheduler:
@@ -106,8 +102,6 @@ class LRScheduler:
         self._set(self.get_lr if epoch is None or closed_form is None else closed_form)
 
     def _set(self, compute: Callable[[], list[Any]]) -> None:
-        if mode.recorder is not None:
-            mode.recorder.refuse(SCHEDULES)
         self._get_lr_called_within_step = True
         try:
             values = compute()

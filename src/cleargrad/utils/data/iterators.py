@@ -20,6 +20,7 @@ from pickle import PicklingError
 from typing import Any, NoReturn
 
 from cleargrad import threads
+from cleargrad.core.mode import settle
 from cleargrad.errors import error
 from cleargrad.utils.data.fetch import Recipe, _DatasetKind
 from cleargrad.utils.data.position import Sources, same_states, skip_indices, too_short
@@ -80,6 +81,7 @@ class _BaseDataLoaderIter:
         return self
 
     def __next__(self) -> Any:
+        settle("the next batch is asked for")
         data = self._next_data()
         self._num_yielded += 1
         if self._announced is not None and self._num_yielded > self._announced:
