@@ -1,8 +1,8 @@
 """torch.compile: functions and modules as native programs. The package itself is the function.
 
-A call is recorded (tracer.py, facts.py, capture.py, entry.py), the graph is simplified (passes.py), cut into
-kernels (statements.py, fuse.py, loops.py) that lie in one block of memory (memory.py), and run (program.py).
-Read next: compile/tracer.py.
+Calls wait (waiting.py) and follow known traces (traces.py). A trace that repeats is recorded as a graph
+(building.py), which is simplified (passes.py), cut into kernels (statements.py, fuse.py, loops.py) that lie in one
+block of memory (memory.py), and run (program.py, ending.py). Read next: compile/traces.py.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def compile(
     """A function or module that runs as native programs; also a decorator, with or without arguments.
 
     A whole training step may be one function: zero_grad, forward, backward, clipping and the optimizer's step then
-    are one program. `fullgraph` makes an error of what cannot be compiled; else it runs eagerly, with a warning.
-    The backend "aot_eager" runs the recorded graph with NumPy, "eager" the function as it is; `mode`, `options` and
-    `dynamic` are accepted.
+    are one program. Python runs at every call, and what it calls on tensors waits until a value is looked at or the
+    function returns; `fullgraph` makes an error of such a look. The backend "aot_eager" runs recorded graphs with
+    NumPy, "eager" the function as it is; `mode`, `options` and `dynamic` are accepted.
     """
     check(mode, options, backend)
     given: dict[str, Any] = {"fullgraph": fullgraph, "backend": backend, "disable": disable}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from cleargrad.compile.waiting import Run
 
 OFTEN = 2  # times that a trace has ended in the same way when its program is made
+LENGTH = "too many calls wait"
+UNREPEATED = (LENGTH,)  # ends that come where they come
 
 
 def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
@@ -29,6 +31,9 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
     alive = tuple(sorted({slot for slot, reference in run.made if reference() is not None}))
     endings = run.at.endings
     ending = endings.get(alive, 0)
+    if isinstance(ending, Ending) and ending.program is None:
+        tree.endings.remove(ending)
+        ending = 0
     if tree.ends is not None:
         tree.note(why, len(run.steps), ending)
     if isinstance(ending, Ending):
@@ -43,7 +48,7 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
         tree.alone += 1
         if isinstance(ending, int):
             endings[alive] = ending + 1
-            if ending + 1 >= OFTEN:
+            if ending + 1 >= OFTEN and why not in UNREPEATED:
                 endings[alive] = made = ending_of(run, alive, make)
                 if isinstance(made, Ending):
                     made.why = why

@@ -61,11 +61,14 @@ class Ending:
         finally:
             mode.set(**before)
         self.graph = building.graph
-        self.program = make(building.graph)
+        self.program: Any = make(building.graph)  # None when a parameter is gone
         self.fixed = [*self.number_arrays, *[each.array for each in self.options]]
         self.program.fix(len(self.inputs), self.fixed)
         self.program.forget_making(building.graph)
         self.check_memory()
+        # With a parameter goes its memory: nothing here keeps that of a model which is gone.
+        lasting = [run.tensors[slot] for slot, _ in self.bound if is_lasting(run.tensors[slot])]
+        self.parameters = [weakref.ref(tensor, forgetting(weakref.ref(self))) for tensor in lasting]
         self.doubles: list[int] | None = None
 
     def read_steps(self, run: Run) -> None:
@@ -214,7 +217,7 @@ class Ending:
     def run(self, run: Run) -> bool:
         """Computes all that waits; False, and nothing is done, if the program does not suit the memory."""
         with self.lock:
-            if not self.binds(run):
+            if self.program is None or not self.binds(run):
                 return False
             for array, number in zip(self.number_arrays, run.numbers):
                 array[...] = number
@@ -244,21 +247,32 @@ class Ending:
         for slot, owner, offset in self.related:
             if address(run.array(slot)) - address(run.array(owner)) != offset:
                 return False
-        if self.roots:
-            if self.overlaps:
+        if self.overlaps:
+            return False
+        for slot in self.inputs:
+            array = run.array(slot)
+            found = self.roots.get(id(array if array.base is None else owner_of(array)))
+            if found is not None and any(np.may_share_memory(array, other) for other in found):
                 return False
-            inside = {slot for slot, *_ in self.related}
-            for slot in self.inputs:
-                if slot not in inside and id(owner_of(run.array(slot))) in self.roots:
-                    return False
         return True
 
     def check_memory(self) -> None:
         """Notes which memory is written, and whether other bound memory lies in it."""
         written = set(self.written)
-        self.roots = {id(owner_of(holder._data)) for slot, holder in self.bound if slot in written}
-        owners = [id(owner_of(holder._data)) for _, holder in self.bound]
-        self.overlaps = len(set(owners)) != len(owners) and any(owners.count(root) > 1 for root in self.roots)
+        self.roots: dict[int, list[np.ndarray]] = {}  # what is written, by what owns its memory
+        others: dict[int, list[tuple[int, np.ndarray]]] = {}
+        for slot, holder in self.bound:
+            root = id(owner_of(holder._data))
+            others.setdefault(root, []).append((slot, holder._data))
+            if slot in written:
+                self.roots.setdefault(root, []).append(holder._data)
+        self.overlaps = any(
+            other is not array and np.may_share_memory(array, other)
+            for root, arrays in self.roots.items()
+            if len(others[root]) > 1
+            for array in arrays
+            for _, other in others[root]
+        )
 
     def deliver(self, run: Run, outputs: list[np.ndarray]) -> None:
         arrays = dict(zip(self.given, outputs))
@@ -306,6 +320,17 @@ def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
         address(form) - address(frame),
         form.strides,
     )
+
+
+def forgetting(ending: weakref.ref[Ending]) -> Callable[[Any], None]:
+    """What is called when a parameter is gone."""
+
+    def forget(_: Any) -> None:
+        found = ending()
+        if found is not None:
+            found.program, found.bound, found.roots = None, [], {}
+
+    return forget
 
 
 def is_lasting(tensor: Any) -> bool:

@@ -1,10 +1,9 @@
 """What is recorded once and copied: the calls of a function for operands of one layout, a rule for many parameters.
 
-What comes in are values in the tracer's graph, what goes out are further calls there. A `Template` has the calls
-of a fused op, a gradient or a step, for which other operands can stand. A `Pattern` has those of an optimizer's
-rule for one parameter, which can have any shape; the step itself is made eagerly afterwards, by the optimizer's own
-machine code where there is some. A rule that does more than to compute elements from elements is recorded for every
-parameter. Read next: compile/facts.py.
+What comes in are values of a graph that is being built, what goes out are further calls there. A `Template` has the
+calls of a fused op, a gradient or a step, for which other operands can stand. A `Pattern` has those of an
+optimizer's rule for one parameter, which can have any shape. A rule that does more than to compute elements from
+elements is recorded for every parameter. Read next: compile/passes.py.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from cleargrad.ops.op import Op
 from cleargrad.ops.record import COPIES, Call, Graph, Value
 
 if TYPE_CHECKING:
-    from cleargrad.compile.building import Building as Tracer
+    from cleargrad.compile.building import Building
 
 Item = tuple[Tensor, Tensor, dict[str, Any]]  # a parameter, its gradient, its state
 LONGEST = 40  # work per element of a formula that is written into another one
@@ -35,14 +34,14 @@ LONGEST = 40  # work per element of a formula that is written into another one
 class Template:
     """The calls that a function made for some operands, to be copied for others of the same layouts."""
 
-    def __init__(self, tracer: Tracer, sources: list[Value]) -> None:
-        graph = tracer.graph
+    def __init__(self, building: Building, sources: list[Value]) -> None:
+        graph = building.graph
         self.sources = [value.index for value in sources]
         self.first, self.before = len(graph.calls), sizes_of(graph)
 
-    def is_complete(self, tracer: Tracer, results: list[Value | None]) -> bool:
+    def is_complete(self, building: Building, results: list[Value | None]) -> bool:
         """Takes the calls that were recorded since, and says whether they depend on the operands alone."""
-        self.calls, self.results = tracer.graph.calls[self.first :], results
+        self.calls, self.results = building.graph.calls[self.first :], results
         known = set(self.sources)
         for call in self.calls:
             operands = [x.index for x in call.operands if isinstance(x, Value)]
@@ -50,17 +49,17 @@ class Template:
                 return False
             known.update([result.index for result in call.results])
         made = [value.index for value in results if value is not None]
-        return known.issuperset(made) and sizes_of(tracer.graph) == self.before
+        return known.issuperset(made) and sizes_of(building.graph) == self.before
 
-    def copied(self, tracer: Tracer, sources: list[Value]) -> list[Value | None]:
+    def copied(self, building: Building, sources: list[Value]) -> list[Value | None]:
         """Appends the same calls for other operands; what depends on none that differs is there already."""
         now = dict(zip(self.sources, sources, strict=True))
-        calls = tracer.graph.calls
+        calls = building.graph.calls
         for call in self.calls:
             operands = tuple([now.get(x.index, x) if type(x) is Value else x for x in call.operands])
             if operands == call.operands:
                 continue
-            results = tuple([tracer.slot(result.spec) for result in call.results])
+            results = tuple([building.slot(result.spec) for result in call.results])
             for old, new in zip(call.results, results):
                 now[old.index] = new
             calls.append(Call(call.op, operands, call.attrs, results))
@@ -84,15 +83,15 @@ class Unfinished(Exception):
     """A rule that makes state, as first steps do: the next step is another one."""
 
 
-def record_updates(tracer: Tracer, optimizer: Any, options: dict[str, Any], items: list[Item]) -> None:
+def record_updates(building: Building, optimizer: Any, options: dict[str, Any], items: list[Item]) -> None:
     """Records the updates of all parameters without running them."""
     patterns: dict[tuple, Pattern] = {}
     for item in items:
         key = kind_of(item)
         pattern = patterns.get(key)
         if pattern is None:
-            patterns[key] = Pattern(tracer, optimizer, options, item)
-        elif not pattern.repeat(tracer, item):
+            patterns[key] = Pattern(building, optimizer, options, item)
+        elif not pattern.repeat(building, item):
             apply(optimizer, options, item)
 
 
@@ -126,13 +125,13 @@ def tensors_of(item: Item) -> list[Tensor]:
 class Pattern:
     """The calls that a rule made for one parameter."""
 
-    def __init__(self, tracer: Tracer, optimizer: Any, options: dict[str, Any], item: Item) -> None:
-        tensors, graph = tensors_of(item), tracer.graph
-        before = [tracer.value(tensor) for tensor in tensors]
+    def __init__(self, building: Building, optimizer: Any, options: dict[str, Any], item: Item) -> None:
+        tensors, graph = tensors_of(item), building.graph
+        before = [building.value(tensor) for tensor in tensors]
         sizes = sizes_of(graph)
         first = len(graph.calls)
         apply(optimizer, options, item)
-        after = [tracer.value(tensor) for tensor in tensors]
+        after = [building.value(tensor) for tensor in tensors]
         self.shape = item[0]._form.shape
         self.calls = graph.calls[first:]
         self.sources = [value.index for value in before]
@@ -146,23 +145,23 @@ class Pattern:
         if self.repeats:
             self.calls = graph.calls[first:] = composed(self.calls, {index for _, index in self.written})
 
-    def repeat(self, tracer: Tracer, item: Item) -> bool:
+    def repeat(self, building: Building, item: Item) -> bool:
         """Appends the same calls for another parameter; False, and nothing is done, if that cannot be."""
         tensors = tensors_of(item)
-        if not self.repeats or not all(whole(tracer, tensor) for k, tensor in enumerate(tensors) if k != 1):
+        if not self.repeats or not all(whole(building, tensor) for k, tensor in enumerate(tensors) if k != 1):
             return False
-        shape, calls = item[0]._form.shape, tracer.graph.calls
-        now = {index: tracer.value(tensor) for index, tensor in zip(self.sources, tensors, strict=True)}
+        shape, calls = item[0]._form.shape, building.graph.calls
+        now = {index: building.value(tensor) for index, tensor in zip(self.sources, tensors, strict=True)}
         for call in self.calls:
             operands = tuple([now.get(x.index, x) if isinstance(x, Value) else x for x in call.operands])
             if all(new is old for new, old in zip(operands, call.operands)):
                 continue  # what all parameters have in common is computed once
             (result,) = call.results
             extents = shape if result.spec.shape == self.shape else ()
-            now[result.index] = tracer.slot(Spec(extents, result.spec.dtype))
+            now[result.index] = building.slot(Spec(extents, result.spec.dtype))
             calls.append(Call(call.op, operands, call.attrs, (now[result.index],)))
         for position, index in self.written:
-            tracer.become(tensors[position], now[index])
+            building.become(tensors[position], now[index])
         return True
 
 
@@ -222,6 +221,6 @@ def merged(call: Call, parts: list[Call | None]) -> Call:
     return Call(_formulas[name], tuple(operands), {}, call.results)
 
 
-def whole(tracer: Tracer, tensor: Tensor) -> bool:
+def whole(building: Building, tensor: Tensor) -> bool:
     """Whether a tensor is all of its memory, and no other tensor is known to have that too."""
-    return tensor._base is None and tracer.owner(tensor) is tensor
+    return tensor._base is None and building.owner(tensor) is tensor

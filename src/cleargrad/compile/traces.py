@@ -95,6 +95,7 @@ class Step:
         "others",
         "passes",
         "place",
+        "results",
         "wants",
     )
 
@@ -103,6 +104,8 @@ class Step:
         self.act = act
         self.wants = wants
         self.forms = forms  # the layouts of what it makes
+        shows = act is not None and act.shows is not None
+        self.results = sum([form is not None or shows for form in forms])
         self.fresh = [
             k for k, want in enumerate(wants) if type(want) is Source
         ]  # sources that are seen here first

@@ -21,7 +21,7 @@ from cleargrad.autograd.api import start_gradient
 from cleargrad.autograd.node import FREED, AccumulateGrad, Node, edge_of, split_edge
 from cleargrad.autograd.walk import walk
 from cleargrad.compile.acts import Act, Aliased, Called, Given, Pulled, Updated, Written, chosen, ends_of
-from cleargrad.compile.computing import compute
+from cleargrad.compile.computing import LENGTH, compute
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
 from cleargrad.core.mode import SEEN, mode
@@ -34,8 +34,9 @@ from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
 
 LONGEST = 8192  # calls that may wait
+HELD = 1 << 28  # bytes of sources that may be held meanwhile, but for parameters
 # Why traces end.
-LOOK, END, LENGTH = "somebody looks at a value", "the function returns", f"{LONGEST} calls wait"
+LOOK, END, ROUND = "somebody looks at a value", "the function returns", "changed weights are used again"
 WRITE = "memory is written that others than tensors can see"
 MANY = 40_000  # steps of all traces together, from which on they are forgotten
 
@@ -49,8 +50,8 @@ class Run:
     """Calls that wait, and the tensors they are about."""
 
     __slots__ = (
-        "__weakref__", "at", "copies", "failure", "known", "made", "nodes", "numbers", "open", "outside", "plain",
-        "plans", "steps", "tensors", "waiter", "written",
+        "__weakref__", "at", "copies", "failure", "held", "known", "made", "nodes", "numbers", "open", "outside",
+        "plain", "plans", "steps", "tensors", "waiter", "written",
     )  # fmt: skip
 
     def __init__(self, waiter: Waiter) -> None:
@@ -67,14 +68,34 @@ class Run:
         self.nodes: list[weakref.ref[Node]] = []
         self.plain = True  # whether nothing but calls made the graph what it is
         self.outside: set[int] = set()  # slots that were made, but lie in the memory of sources
+        self.held = 0  # bytes of sources
         self.open = True
         self.failure: BaseException | None = None
 
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        lock.release()
+    def __exit__(self, kind: type | None, *exception: object) -> None:
+        try:
+            if kind is not None and self.open:
+                self.mend()
+        finally:
+            lock.release()
+
+    def mend(self) -> None:
+        """Takes back a step that was interrupted before its results were there."""
+        slots = [len(step.fresh) + step.results for step in self.steps]
+        if sum(slots) == len(self.tensors):
+            return
+        step = self.steps.pop()
+        self.at = self.steps[-1] if self.steps else self.waiter.tree.first
+        first = sum(slots[:-1])
+        for tensor in self.tensors[first:]:
+            self.known.pop(id(tensor), None)
+        del self.tensors[first:]
+        del self.numbers[len(self.numbers) - len(step.free) :]
+        self.made = [(slot, reference) for slot, reference in self.made if slot < first]
+        self.plain = False
 
     def look(self, tensor: Tensor) -> None:
         """Somebody wants the value of a tensor that waits."""
@@ -97,6 +118,10 @@ class Run:
             return getattr(tensor, "_wait", None) is self
         return False
 
+    def is_changed_leaf(self, tensor: Any) -> bool:
+        """Whether a tensor is a leaf of the graph whose memory is to be written."""
+        return isinstance(tensor, Tensor) and type(tensor._edge) is AccumulateGrad and self.is_waiting(tensor)
+
     def reads_copies(self, tensors: list[Tensor]) -> bool:
         """Whether one of some tensors is read from a copy, which must not be written in its place."""
         return bool(self.copies) and any(self.known.get(id(tensor)) in self.copies for tensor in tensors)
@@ -114,8 +139,9 @@ class Run:
         self.tensors.append(tensor)
         self.known[id(tensor)] = slot
         edge = tensor._edge
-        if edge is not None and type(edge) is not AccumulateGrad:
-            self.plain = False
+        if type(edge) is not AccumulateGrad:
+            self.held += form.nbytes
+            self.plain = self.plain and edge is None
         self.plans.append(edge is not None)
 
     def stands_for(self, tensor: Tensor, slot: int) -> None:
@@ -228,6 +254,8 @@ class Waiter:
             return at_once(op, operands, attrs)
         grad = mode.grad
         if grad:
+            if self.run.written and any(map(self.run.is_changed_leaf, operands)):
+                self.flush(ROUND)  # so that steps made by hand begin and end alike
             for x in operands:
                 if isinstance(x, Tensor) and x._base is not None:
                     edge_of(x)  # may take calls of its own, which come before this one
@@ -266,7 +294,7 @@ class Waiter:
                 run.plans.append(None)
             else:
                 self.note_node(run, split_edge(first._edge)[0], outs)
-        if len(run.steps) > LONGEST:
+        if len(run.steps) > LONGEST or run.held > HELD:
             self.flush(LENGTH)
         return outs
 
