@@ -55,11 +55,19 @@ def describe(fact: object) -> str:
     return f"{tuple(shape)} {name} {getattr(fact, 'device', 'cpu')}"
 
 
+_own: set[CodeType] = set()  # code that is known to be cleargrad's
+
+
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The nearest frame that is not cleargrad's own."""
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None:
+        code = frame.f_code
+        if code not in _own:
+            if not code.co_filename.startswith(PACKAGE):
+                return frame
+            _own.add(code)
         frame = frame.f_back
-    return frame
+    return None
 
 
 class standing_at:

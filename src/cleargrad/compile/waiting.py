@@ -10,6 +10,7 @@ Read next: compile/known_pass.py.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -26,11 +27,11 @@ from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
 from cleargrad.core.mode import SEEN, mode
 from cleargrad.core.shape import Spec
-from cleargrad.core.tensor import Tensor, cell_of, is_lent, lent, lookers, value_of, wrap
+from cleargrad.core.tensor import Tensor, cell_of, is_lent, lent, lookers, new, tick, value_of, wrap
 from cleargrad.core.watch import watch
-from cleargrad.errors import error, user_place
+from cleargrad.errors import error, user_frame, user_place
 from cleargrad.ops.apply import call, check_operands, link
-from cleargrad.ops.op import Op
+from cleargrad.ops.op import NO_GRAD, Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
 
 LONGEST = 8192  # calls that may wait
@@ -118,6 +119,10 @@ class Run:
             return getattr(tensor, "_wait", None) is self
         return False
 
+    def has_part(self, tensor: Tensor, grad: bool) -> bool:
+        """Whether views of a tensor are steps: its value waits, or a backward pass will lead through the view."""
+        return self.is_waiting(tensor) or (grad and type(tensor._edge) is AccumulateGrad)
+
     def is_changed_leaf(self, tensor: Any) -> bool:
         """Whether a tensor is a leaf of the graph whose memory is to be written."""
         return isinstance(tensor, Tensor) and type(tensor._edge) is AccumulateGrad and self.is_waiting(tensor)
@@ -158,9 +163,12 @@ class Run:
 
     def twin(self, tensor: Tensor) -> Tensor:
         """Another tensor for the same value, outside of the graph."""
-        other = wrap(tensor._form)
+        other = new(Tensor)
+        other._form = tensor._form
+        other._edge = other._grad = other._base = None
         other._ver = cell_of(tensor)
-        self.stands_for(other, tensor._slot)
+        other._wait, other._slot = self, tensor._slot
+        self.made.append((tensor._slot, weakref.ref(other)))
         return other
 
 
@@ -169,6 +177,7 @@ class Waiter:
 
     names: dict[int, str] | None = None  # of arguments, by the ids of tensors, for reports
     compiled = False  # whether it is a compiled function whose calls wait
+    aside = False  # whether somebody watches every call, so that none may wait
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
         self.make = make  # a program of a graph
@@ -233,8 +242,7 @@ class Waiter:
             if found is None:
                 seen[id(x)] = slot
                 slot += 1
-                form = x._form
-                wants.append(Source(form.shape, form.dtype, form.strides))
+                wants.append(Source(x._form))
             else:
                 wants.append(found)
         if not fixed:
@@ -250,7 +258,8 @@ class Waiter:
     # Calls -------------------------------------------------------------------------------------------------
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
-        if mode.observer is not None or mode.saved_hooks or "stream" in attrs:
+        """A call of an op waits."""
+        if self.aside or "stream" in attrs:
             return at_once(op, operands, attrs)
         grad = mode.grad
         if grad:
@@ -260,57 +269,59 @@ class Waiter:
                 if isinstance(x, Tensor) and x._base is not None:
                     edge_of(x)  # may take calls of its own, which come before this one
         with self.begun() as run:
-            if op.view and not (isinstance(operands[0], Tensor) and run.is_waiting(operands[0])):
-                return at_once(op, operands, attrs)  # it looks into memory that is there
-            facts = (op, attrs)
-            step = self.follow(run, facts, operands)
-            if step is not None:
+            if op.view and not (isinstance(operands[0], Tensor) and run.has_part(operands[0], grad)):
+                return see(op, operands, attrs, grad)
+            step = self.follow(run, (op, attrs), operands)
+            if step is None:
+                step, forms = self.call_first(run, op, operands, attrs)
+                if step is None:
+                    return at_once(op, operands, attrs)
+                if not run.open:  # somebody has looked at a value
+                    return self.call(op, operands, attrs)
+            else:
                 forms = step.forms
                 if op.view and forms and forms[0] is None:
                     forms = list_of(op.run(operands[0]._form, **attrs))
+            if op.view or not step.act.single or mode.inference:  # type: ignore[union-attr]
+                outs = self.made(run, op, operands, attrs, forms, step, grad)
             else:
-                check_operands(op, operands)
-                spec = op.spec(*operands, **attrs)
-                if spec is None or any(map(is_array, attrs.values())):
-                    return at_once(op, operands, attrs)
-                forms = list_of(blank_results(op, operands, attrs, spec))
-                if not run.open:  # somebody has looked at a value
-                    return self.call(op, operands, attrs)
-                if not op.view:
-                    forms = list(map(ghost_of, forms))
-                lasting = [None] * len(forms) if op.view and lies_outside(run, operands[0]) else forms
-                step = self.learn(run, facts, Called(op, attrs, isinstance(spec, Spec)), operands, lasting)
-            outs = link(op, operands, attrs, forms[0] if step.act.single else forms, grad)  # type: ignore[union-attr]
-            if op.view and lies_outside(run, operands[0]):
-                run.outside.update(range(len(run.tensors), len(run.tensors) + len(forms)))
-            if type(outs) is tuple:
-                for out in outs:
-                    run.add_made(out)
-                first = outs[0] if outs else None
-            else:
-                run.add_made(outs)
-                first = outs
-            if first is None or first._edge is None:
-                run.plans.append(None)
-            else:
-                self.note_node(run, split_edge(first._edge)[0], outs)
+                outs = made_plainly(run, op, operands, attrs, forms[0], grad)
         if len(run.steps) > LONGEST or run.held > HELD:
             self.flush(LENGTH)
         return outs
 
-    @staticmethod
-    def note_node(run: Run, node: Node, outs: Any) -> None:
-        """A node saves its own results as arrays, but these have no elements yet: twins stand for them."""
-        run.plans.append(node.plan)
-        run.nodes.append(weakref.ref(node))
-        if node.plan.keeps_output:
-            several = outs if type(outs) is tuple else (outs,)
-            node.saved = tuple(
-                [
-                    (run.twin(several[value[2]]), *value[1:]) if type(value) is tuple else value
-                    for value in node.saved
-                ]
-            )
+    def made(
+        self, run: Run, op: Op, operands: tuple, attrs: dict[str, Any], forms: list, step: Step, grad: bool
+    ) -> Any:
+        """The tensors that a call gives, which wait."""
+        outs = link(op, operands, attrs, forms[0] if step.act.single else forms, grad)  # type: ignore[union-attr]
+        if op.view and lies_outside(run, operands[0]):
+            run.outside.update(range(len(run.tensors), len(run.tensors) + len(forms)))
+        several = outs if type(outs) is tuple else (outs,)
+        for out in several:
+            run.add_made(out)
+        edge = several[0]._edge if several else None
+        if edge is None:
+            run.plans.append(None)
+        else:
+            note_node(run, split_edge(edge)[0], several)
+        return outs
+
+    def call_first(self, run: Run, op: Op, operands: tuple, attrs: dict[str, Any]) -> tuple:
+        """A call that has not come here before: its step and the layouts of its results; None if it cannot wait."""
+        check_operands(op, operands)
+        spec = op.spec(*operands, **attrs)
+        if spec is None or any(map(is_array, attrs.values())):
+            return None, []
+        forms = list_of(blank_results(op, operands, attrs, spec))
+        if not run.open:
+            return FREE, []
+        if not op.view:
+            forms = list(map(ghost_of, forms))
+        lasting = [None] * len(forms) if op.view and lies_outside(run, operands[0]) else forms
+        return self.learn(
+            run, (op, attrs), Called(op, attrs, isinstance(spec, Spec)), operands, lasting
+        ), forms
 
     def alias(self, tensor: Tensor) -> Tensor | None:
         """Another tensor on memory whose elements wait; None if they are there."""
@@ -363,7 +374,8 @@ class Waiter:
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""
         written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
-        if mode.grad or self.run.reads_copies(written) or any(map(is_lent, written)):
+        alone = not lent and all(x._form.base is None for x in written)
+        if mode.grad or self.run.reads_copies(written) or (not alone and any(map(is_lent, written))):
             self.flush()
             before = mode.wait(None)
             try:
@@ -383,7 +395,7 @@ class Waiter:
 
     def backward(self, root: Tensor, retain_graph: bool) -> None:
         """`root.backward()`. A pass through a graph that grew as it did before is not walked again."""
-        usual = watch.observer is None and mode.observer is None and not mode.saved_hooks and not mode.anomaly
+        usual = watch.observer is None and not self.aside and not mode.anomaly
         with self.begun() as run:
             if (
                 usual
@@ -409,7 +421,7 @@ class Waiter:
 
     def pull(self, node: Node, grad: Any, wanted: tuple | None) -> Any:
         """What a node hands on in a backward pass."""
-        if mode.grad or mode.saved_hooks or mode.observer is not None or node.saved is FREED:
+        if self.aside or mode.grad or node.saved is FREED:
             return node.pull(grad, wanted)
         with self.begun() as run:
             steps = chosen(node, wanted)
@@ -479,6 +491,64 @@ class Waiter:
             run.made, run.written = [], []
 
 
+def made_plainly(
+    run: Run, op: Op, operands: tuple, attrs: dict[str, Any], form: np.ndarray, grad: bool
+) -> Tensor:
+    """One result that is no view: what apply.link does, written out flat, because most calls give just that."""
+    out = new(Tensor)
+    out._form = form
+    out._grad = out._ver = out._base = out._edge = None
+    out._wait = run
+    tensors = run.tensors
+    out._slot = slot = len(tensors)
+    tensors.append(None)
+    run.made.append((slot, weakref.ref(out)))
+    if grad and op.vjp is not NO_GRAD and form.dtype.kind in "fcV":
+        edges = tuple([x._edge if isinstance(x, Tensor) else None for x in operands])
+        needs = tuple([edge is not None for edge in edges])
+        if True in needs:
+            plan = op.plan(needs)
+            out._edge = node = op.node()
+            node.edges, node.plan, node.tick = edges, plan, tick()
+            node.shape, node.dtype = form.shape, form.dtype
+            node.attrs = attrs or None
+            node.extra = node.place = None
+            node.saved = ()
+            if plan.keeps_operands or plan.keeps_output:
+                scope = operands
+                if plan.keeps_output:
+                    cell = out._ver = [0, 0, None, None]
+                    scope = (*operands, (run.twin(out), cell, 0))
+                node.saved = tuple([x if keep else None for x, keep in zip(scope, plan.keeps)])
+                frame = user_frame(sys._getframe(3))
+                node.place = None if frame is None else (frame.f_code, frame.f_lasti)
+            run.plans.append(plan)
+            run.nodes.append(weakref.ref(node))
+            return out
+    run.plans.append(None)
+    return out
+
+
+def note_node(run: Run, node: Node, outs: tuple) -> None:
+    """A node saves its own results as arrays, but these have no elements yet: twins stand for them."""
+    run.plans.append(node.plan)
+    run.nodes.append(weakref.ref(node))
+    if node.plan.keeps_output:
+        node.saved = tuple([(run.twin(outs[x[2]]), *x[1:]) if type(x) is tuple else x for x in node.saved])
+
+
+def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
+    """A view of memory that is there."""
+    x = operands[0]
+    if not isinstance(x, Tensor):
+        return at_once(op, operands, attrs)
+    try:
+        result = op.run(x._data, **attrs)
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
+        return at_once(op, operands, attrs)
+    return link(op, operands, attrs, result, grad)
+
+
 def at_once(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     """A call that does not wait."""
     before = mode.wait(None)
@@ -497,8 +567,8 @@ def is_array(value: Any) -> bool:
 
 
 def lies_outside(run: Run, tensor: Tensor) -> bool:
-    """Whether a tensor that waits looks into the memory of a source, which is another one in every run."""
-    return tensor._slot < 0 or tensor._slot in run.outside
+    """Whether a tensor looks into the memory of a source, which is another one in every run."""
+    return not is_made(tensor, run) or tensor._slot in run.outside
 
 
 def free_numbers(at: Step, facts: tuple, wants: list, operands: Sequence) -> None:

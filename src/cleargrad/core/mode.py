@@ -61,6 +61,8 @@ class Mode(threading.local):
         if self.inference:
             self.grad = False  # enable_grad cannot bring back what inference mode does not track
         watched = self.recorder is not None or self.observer is not None or self.autocast is not None
+        if self.waiter is not None:
+            self.waiter.aside = self.observer is not None or bool(self.saved_hooks)
         special = watched or self.waiter is not None or self.saved_hooks or self.inference or self.anomaly
         self.enter(SPECIAL if special else GRAD if self.grad else NO_GRAD)
         return before
