@@ -94,13 +94,15 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for workload, result in found.items():
         variants = result["variants"]
-        ours, eager = (variants.get(name, {}) for name in ("cleargrad compiled", "cleargrad"))
+        names = ("cleargrad compiled", "cleargrad unchanged", "cleargrad")
+        ours, unchanged, eager = (variants.get(name, {}) for name in names)
         theirs = [v["peak, MB"] for n, v in variants.items() if n.startswith("torch") and "peak, MB" in v]
         row = rows[workload] = {
             "bar": EVERY[workload].bar,
             "goal": EVERY[workload].goal,
             "best": result["best"],
             "compiled": ours.get("ratio"),
+            "unchanged": unchanged.get("ratio"),
             "eager": eager.get("ratio"),
             "first calls cold, s": ours.get("first calls cold, s"),
             "first calls warm, s": ours.get("first calls, s"),

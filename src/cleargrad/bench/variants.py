@@ -17,7 +17,7 @@ class Variant:
 
     library: str
     optimizer: tuple[tuple[str, Any], ...] = ()
-    compiles: str = ""  # "model" or "step"
+    compiles: str = ""  # "model" or "step"; "script": nothing is marked, and all calls wait
 
 
 FUSED, FOREACH = (("fused", True),), (("foreach", True),)
@@ -30,6 +30,7 @@ VARIANTS = {
     "jax compiled": Variant("jax", (), "step"),
     "tinygrad compiled": Variant("tinygrad", (), "step"),
     "cleargrad": Variant("cleargrad"),
+    "cleargrad unchanged": Variant("cleargrad", (), "script"),
     "cleargrad compiled": Variant("cleargrad", (), "step"),
     "bandwidth floor": Variant("numpy"),
 }

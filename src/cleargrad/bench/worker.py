@@ -78,6 +78,8 @@ class Worker:
         task = EVERY[workload].make(library, setup)
         if variant.compiles == "step":
             task.step = library.compile(task.step)
+        elif variant.compiles == "script":
+            library.waiting()
         return task
 
     def step(self) -> Any:

@@ -28,7 +28,7 @@ workloads: linear, mlp, cnn, lstm, gpt, gpt4, adam
 more: resnet, mobilenet, vit, unet, audio, encoder, gru, bag, deep
 variants: torch, torch foreach, torch fused, torch compiled model,
   torch compiled step, jax compiled, tinygrad compiled, cleargrad,
-  cleargrad compiled, bandwidth floor
+  cleargrad unchanged, cleargrad compiled, bandwidth floor
 
 examples:
   cleargrad bench --quick --workloads mlp        a first look, in half a minute
