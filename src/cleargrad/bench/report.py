@@ -48,16 +48,18 @@ def summary_text(rows: dict[str, Any], mean: float | None, with_bars: bool = Fal
     """The table that counts: cleargrad's time over PyTorch's best, if asked with the goals set beforehand."""
     width = max(8, *(len(workload) + 2 for workload in rows))
     goals = f"{'bar':>7}{'goal':>7}{'':9}" if with_bars else ""
-    lines = [
-        f"{'':{width}}{'compiled':>9}{goals}{'unchanged':>11}{'eager':>8}{'cold, s':>9}{'warm, s':>9}  over"
-    ]
+    heads = f"{'unchanged':>11}{'eager':>8}{'cold, s':>9}{'warm, s':>9}  over"
+    lines = [f"{'':{width}}{'compiled':>9}{goals}{heads}"]
     for workload, row in rows.items():
         goals = f"{row['bar']:7.2f}{row['goal']:7.2f}  {verdict(row):7}" if with_bars else ""
         lines.append(
-            f"{workload:{width}}{number(row['compiled'], 9)}{goals}{number(row['unchanged'], 11)}{number(row['eager'], 8)}"
-            f"{number(row['first calls cold, s'], 9)}{number(row['first calls warm, s'], 9)}  {row['best'] or '-'}"
+            f"{workload:{width}}{number(row['compiled'], 9)}{goals}{number(row['unchanged'], 11)}"
+            f"{number(row['eager'], 8)}{number(row['first calls cold, s'], 9)}"
+            f"{number(row['first calls warm, s'], 9)}  {row['best'] or '-'}"
         )
-    lines.append(f"{'mean':{width}}{'':9}{' ' * 23 if with_bars else ''}{number(mean, 8)}  (geometric)")
+    lines.append(
+        f"{'mean':{width}}{'':9}{' ' * 23 if with_bars else ''}{'':11}{number(mean, 8)}  (geometric)"
+    )
     for label in SUMMARY:
         known = [
             f"{workload} {row[label]:.3f}" for workload, row in rows.items() if row.get(label) is not None
