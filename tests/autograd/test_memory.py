@@ -11,6 +11,8 @@ import pytest
 
 import cleargrad as cg
 
+pytestmark = pytest.mark.eager  # calls that wait hold what they are about
+
 
 @pytest.fixture
 def without_collector():

@@ -92,7 +92,8 @@ def one_by_one(run: Run) -> None:
             for reference in holders.get(slot, ()):
                 tensor = reference()
                 if tensor is not None:
-                    tensor._data = tensor._form = array
+                    # A view of what was there looks into that very memory, also where a copy of it was read.
+                    tensor._data = tensor._form = array if form is not None else tensor._form
                     del tensor._wait
             slot += 1
         for used in last.get(position, ()):

@@ -61,14 +61,15 @@ class Ending:
         finally:
             mode.set(**before)
         self.graph = building.graph
-        self.program: Any = make(building.graph)  # None when a parameter is gone
+        self.program: Any = make(building.graph)  # None when its parameters are gone
         self.fixed = [*self.number_arrays, *[each.array for each in self.options]]
         self.program.fix(len(self.inputs), self.fixed)
         self.program.forget_making(building.graph)
         self.check_memory()
-        # With a parameter goes its memory: nothing here keeps that of a model which is gone.
-        lasting = [run.tensors[slot] for slot, _ in self.bound if is_lasting(run.tensors[slot])]
-        self.parameters = [weakref.ref(tensor, forgetting(weakref.ref(self))) for tensor in lasting]
+        # With its parameters goes the memory of a model: nothing here keeps it.
+        lasting = [tensor for slot, _ in self.bound if type(tensor := run.tensors[slot]) is not Tensor]
+        forget = forgetting(weakref.ref(self))
+        self.parameters = [weakref.ref(tensor, forget) for tensor in lasting]
         self.doubles: list[int] | None = None
 
     def read_steps(self, run: Run) -> None:
@@ -323,11 +324,11 @@ def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
 
 
 def forgetting(ending: weakref.ref[Ending]) -> Callable[[Any], None]:
-    """What is called when a parameter is gone."""
+    """What is called when a parameter is gone; with the last one, the program goes too."""
 
     def forget(_: Any) -> None:
         found = ending()
-        if found is not None:
+        if found is not None and all(parameter() is None for parameter in found.parameters):
             found.program, found.bound, found.roots = None, [], {}
 
     return forget
