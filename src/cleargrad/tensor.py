@@ -209,6 +209,8 @@ def _set_requires_grad(self: Tensor, wanted: bool) -> None:
     if wanted == (edge_of(self) is not None):
         return
     structure.version += 1
+    if mode.waiter is not None:
+        mode.waiter.note_history()
     if not is_leaf(self):
         rule = "you can only change requires_grad flags of leaf variables"
         raise error(RuntimeError, "requires_grad", rule, fix="use .detach() for a value without gradient")
@@ -344,6 +346,8 @@ def detach_(self: Tensor) -> Tensor:
     if self._base is not None:
         rule = "views cannot be detached in place"
         raise error(RuntimeError, "detach_", rule, fix="use detach() instead of detach_()")
+    if mode.waiter is not None:
+        mode.waiter.note_history()
     self._edge = None
     return self
 

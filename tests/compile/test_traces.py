@@ -226,3 +226,107 @@ def test_wrong_shapes_are_refused_in_our_words():
     for _ in range(3):
         with pytest.raises(RuntimeError, match="sizes must match"):
             add(torch.ones(2), torch.ones(3))
+
+
+def grads_of(wrap, change):
+    """Gradients of a leaf, by call, where an intermediate value may become a leaf of its own."""
+    w = torch.ones(3, requires_grad=True)
+
+    def step(cut):
+        w.grad = None
+        y = w * 2
+        if cut:
+            change(y)
+        (y * 3).sum().backward()
+        return None if w.grad is None else w.grad.tolist(), y.is_leaf
+
+    step = wrap(step)
+    return [step(k in (4, 6)) for k in range(8)]
+
+
+def test_a_graph_that_is_changed_by_hand_is_walked():
+    def leave(y):
+        y.detach_().requires_grad_()
+
+    assert grads_of(torch.compile, leave) == grads_of(lambda step: step, leave)
+
+
+def test_a_split_into_one_part_is_still_a_tuple():
+    assert [len(torch.compile(lambda x: (x * 2).chunk(1))(torch.ones(3))) for _ in range(3)] == [1, 1, 1]
+    assert torch.compile(lambda x: [row.shape for row in x * 2])(torch.ones(1, 3)) == [(3,)]
+
+
+def test_views_of_written_memory_look_into_the_memory_of_their_call():
+    @torch.compile
+    def row(t):
+        t.mul_(2)
+        return t.detach()[0]
+
+    assert [row(torch.full((2, 2), float(k)))[0].item() for k in range(5)] == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+    @torch.compile
+    def windows(t):
+        seen = t.unfold(0, 1, 1)
+        t.zero_()
+        return seen + 1
+
+    assert all(windows(torch.ones(2, 3)).unique().tolist() == [1.0] for _ in range(4))
+
+
+def test_memory_that_was_handed_out_is_written_at_once():
+    w = torch.ones(3, requires_grad=True)
+
+    @torch.compile
+    def step():
+        seen = w.unsqueeze(0)[0].detach().numpy()
+        with torch.no_grad():
+            w.mul_(2)
+        return seen
+
+    arrays = [step() for _ in range(5)]
+    assert all(array.tolist() == [32.0] * 3 for array in arrays)
+
+
+def test_an_interrupted_call_is_taken_back(monkeypatch):
+    from cleargrad.compile import waiting
+
+    made = waiting.made_plainly
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    with torch.waiting():
+        x = torch.ones(3)
+        y = x * 2
+        monkeypatch.setattr(waiting, "made_plainly", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            x + torch.zeros(3)
+        monkeypatch.setattr(waiting, "made_plainly", made)
+        assert (y * 3).tolist() == [6.0] * 3 and y.tolist() == [2.0] * 3
+
+
+def test_an_error_by_value_names_the_line_of_its_call():
+    table = torch.ones(3, 2)
+    with torch.waiting():
+        before = table * 2
+        picked = torch.nn.functional.embedding(torch.tensor([5]), table)
+        with pytest.raises(IndexError, match=r"picked = torch\.nn\.functional\.embedding"):
+            picked.sum().item()
+        assert before.tolist() == [[2.0, 2.0]] * 3
+
+
+def test_a_model_that_is_gone_leaves_no_memory():
+    import weakref
+
+    with torch.waiting():
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+        memory = weakref.ref(model.weight._data)
+        del model, optimizer
+        gc.collect()
+        torch.ones(2) + 1
+        assert memory() is None

@@ -330,6 +330,7 @@ def forgetting(ending: weakref.ref[Ending]) -> Callable[[Any], None]:
         found = ending()
         if found is not None and all(parameter() is None for parameter in found.parameters):
             found.program, found.bound, found.roots = None, [], {}
+            found.graph.outside, found.graph.writes = [], []
 
     return forget
 

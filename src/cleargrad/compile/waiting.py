@@ -391,6 +391,10 @@ class Waiter:
             if self.follow(run, facts, operands) is None:
                 self.learn(run, facts, Updated(optimizer, group, items), operands, [], fixed=True)
 
+    def note_history(self) -> None:
+        """A tensor gets another place in the graph, or leaves it, by other ways than a call."""
+        self.run.plain = False
+
     # Backward passes ---------------------------------------------------------------------------------------
 
     def backward(self, root: Tensor, retain_graph: bool) -> None:
