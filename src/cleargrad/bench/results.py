@@ -104,7 +104,7 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
             "compiled": ours.get("ratio"),
             "unchanged": unchanged.get("ratio"),
             "eager": eager.get("ratio"),
-            "first calls cold, s": ours.get("first calls cold, s"),
+            "first calls cold, s": (unchanged or ours).get("first calls cold, s"),
             "first calls warm, s": ours.get("first calls, s"),
             "ready for another batch size, s": ours.get("ready for another batch size, s"),
         }

@@ -155,7 +155,7 @@ def measure(workload: str, plan: Plan, folder: str, tell: Callable[[str], None])
     """All variants of a workload, by name; `tell` hears what is going on."""
     runners = {}
     for name in variants_of(workload, plan.variants, plan.torch_compile):
-        kind = "compiled" if VARIANTS[name].compiles else "eager"
+        kind = VARIANTS[name].compiles or "eager"  # what one of them has compiled, another would find
         runners[name] = Runner(workload, name, plan.threads, os.path.join(folder, workload, kind))
     plain = [runner for name, runner in runners.items() if not VARIANTS[name].compiles]
     try:
