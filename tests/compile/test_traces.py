@@ -273,6 +273,24 @@ def test_views_of_written_memory_look_into_the_memory_of_their_call():
     assert all(windows(torch.ones(2, 3)).unique().tolist() == [1.0] for _ in range(4))
 
 
+def test_views_of_results_that_do_not_lie_in_rows():
+    @torch.compile
+    def seen(x):
+        y = torch.where(x.permute(2, 0, 1) > 0, x.permute(2, 0, 1), 0.25)
+        return y, y.unsqueeze(-1), y[1]
+
+    for k in range(5):
+        x = torch.arange(12.0).reshape(3, 2, 2) - k
+        y, wide, row = seen(x)
+        expected = torch.where(x.permute(2, 0, 1) > 0, x.permute(2, 0, 1), 0.25)
+        assert (
+            torch.equal(y, expected)
+            and torch.equal(wide, expected.unsqueeze(-1))
+            and torch.equal(row, expected[1])
+        )
+        assert y.stride() == expected.stride()
+
+
 def test_memory_that_was_handed_out_is_written_at_once():
     w = torch.ones(3, requires_grad=True)
 

@@ -310,17 +310,12 @@ class Ending:
 
 
 def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
-    """The part of an array that lies in it as a form lies in a frame."""
+    """The part of an array without gaps that lies in it as a form lies in a frame."""
     if form.shape == frame.shape and form.strides == frame.strides and form.dtype == frame.dtype:
         return whole.view()
-    flat = whole.reshape(-1, order="A") if whole.flags.forc else whole
-    return np.ndarray(
-        form.shape,
-        form.dtype,
-        flat.data if flat.dtype.kind != "V" else flat.view(np.uint8),
-        address(form) - address(frame),
-        form.strides,
-    )
+    order = sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis])
+    memory = whole.transpose(order).reshape(-1).view(np.uint8)
+    return np.ndarray(form.shape, form.dtype, memory, address(form) - address(frame), form.strides)
 
 
 def forgetting(ending: weakref.ref[Ending]) -> Callable[[Any], None]:
