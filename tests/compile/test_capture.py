@@ -450,7 +450,7 @@ def test_adversarial_pair(backend):
     world = World(make, step, backend)
     for k in range(5):
         world.call(*batch(k))
-    assert programs(world) == 2 and runs(world.compiled) >= 4
+    assert programs(world) >= 2 and runs(world.compiled) >= 4
 
 
 def test_buffers_that_are_replaced(backend):

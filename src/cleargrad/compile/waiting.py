@@ -393,7 +393,8 @@ class Waiter:
 
     def note_history(self) -> None:
         """A tensor gets another place in the graph, or leaves it, by other ways than a call."""
-        self.run.plain = False
+        if self.run.steps:
+            self.run.plain = False
 
     # Backward passes ---------------------------------------------------------------------------------------
 
