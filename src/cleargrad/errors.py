@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from types import CodeType, FrameType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -70,25 +71,32 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return None
 
 
-class standing_at:
-    """Errors within name this place, where a call was made that is only computed now."""
+class Standing(threading.local):
+    """Where the call was made that the current thread computes only now."""
 
-    place: Place | None = None  # of the innermost
+    place: Place | None = None
+
+
+standing = Standing()
+
+
+class standing_at:
+    """Errors within name this place."""
 
     def __init__(self, place: Place | None) -> None:
         self.here = place
 
     def __enter__(self) -> None:
-        self.before, standing_at.place = standing_at.place, self.here
+        self.before, standing.place = standing.place, self.here
 
     def __exit__(self, *exception: object) -> None:
-        standing_at.place = self.before
+        standing.place = self.before
 
 
 def user_place() -> Place | None:
     """Where the user's program is now; None when only cleargrad is on the stack."""
-    if standing_at.place is not None:
-        return standing_at.place
+    if standing.place is not None:
+        return standing.place
     frame = user_frame(sys._getframe(1))
     return None if frame is None else (frame.f_code, frame.f_lasti)
 

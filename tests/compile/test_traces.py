@@ -348,3 +348,30 @@ def test_a_model_that_is_gone_leaves_no_memory():
         gc.collect()
         torch.ones(2) + 1
         assert memory() is None
+
+
+def test_a_part_of_an_array_is_read_when_it_is_used():
+    """The slice from which the tensor was made is gone; the array behind it is the user's."""
+    whole = np.ones(4, np.float32)
+    with torch.waiting():
+        x = torch.from_numpy(whole[:2])
+        doubled = x * 2
+        whole[:] = 5.0
+        assert doubled.tolist() == [2.0, 2.0] and (x * 2).tolist() == [10.0, 10.0]
+
+
+def test_a_long_run_learns_no_more_and_holds_no_more():
+    from cleargrad.core.tensor import lent
+
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    with torch.waiting() as switch:
+        sizes = []
+        for step in range(300):
+            optimizer.zero_grad()
+            loss = model(torch.ones(2 + step % 3, 4)).square().sum()
+            loss.backward()
+            optimizer.step()
+            loss.detach().numpy()
+            sizes.append((switch.waiter.tree.size, len(switch.waiter.tree.endings), len(lent)))
+    assert sizes[-1] == sizes[99]

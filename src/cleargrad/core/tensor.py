@@ -150,6 +150,8 @@ def looked_at(tensor: Tensor) -> np.ndarray:
         try:
             return value_of(tensor)
         except AttributeError:
+            if getattr(tensor, "_wait", None) is waiting:
+                raise RuntimeError("a value that waited was not computed: a mistake in cleargrad") from None
             continue  # it waits again, for another thread has gone on
 
 
@@ -221,7 +223,7 @@ def lookers(tensor: Tensor) -> list[Tensor] | None:
 # What NumPy puts between an array and its window.
 STRIDED: Any = type(np.lib.stride_tricks.as_strided(np.zeros(1)).base)
 
-# Memory that others than tensors can see, by the id of the array that owns it: what they see it by.
+# Memory that others than tensors can see, by the id of the array that owns it: what they see it by, while it lives.
 lent: dict[int, list[weakref.ref]] = {}
 
 
@@ -236,27 +238,30 @@ def owner_of(data: Any) -> Any:
 def is_lent(tensor: Tensor) -> bool:
     """Whether others than tensors can see the memory, and may change it at any time."""
     owner = owner_of(tensor._form)
+    return not isinstance(owner, np.ndarray) or id(owner) in lent
+
+
+def note_lent(data: np.ndarray, seen: np.ndarray | None = None) -> None:
+    """Others than tensors see the memory of an array, for as long as `seen` lives; without it, as long as there is
+    the memory."""
+    owner = owner_of(data)
     if not isinstance(owner, np.ndarray):
-        return True
-    seen = lent.get(id(owner))
-    if seen is None:
-        return False
-    if any(each() is not None for each in seen):
-        return True
-    del lent[id(owner)]
-    return False
+        return
+    key = id(owner)
 
+    def give_back(reference: weakref.ref) -> None:
+        left = [each for each in lent.pop(key, ()) if each is not reference]
+        if left:
+            lent[key] = left
 
-def note_lent(data: np.ndarray, seen: np.ndarray) -> None:
-    """Others than tensors see the memory of an array, for as long as `seen` lives."""
-    lent.setdefault(id(owner_of(data)), []).append(weakref.ref(seen))
+    lent.setdefault(key, []).append(weakref.ref(owner if seen is None else seen, give_back))
 
 
 def lend(tensor: Tensor) -> np.ndarray:
     """The memory of a tensor as an array for others; arrays made of it keep it alive, so its end is theirs."""
     data = tensor._data
     if data.dtype.kind == "V":  # no buffer format has bfloat16
-        note_lent(data, data)
+        note_lent(data)
         return data.view()
     seen = np.asarray(memoryview(data))
     note_lent(data, seen)

@@ -293,10 +293,10 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         raise error(ValueError, "from_numpy", rule, fix="use array.copy()")
     if ndarray.dtype is kind.numpy and type(ndarray) is np.ndarray:
         tensor = wrap(ndarray.view())
-        note_lent(ndarray, ndarray)
+        note_lent(ndarray)
         return tensor
     # The doors tell dtypes apart by identity, and an array may carry an equal dtype that is another object.
-    note_lent(ndarray, ndarray)
+    note_lent(ndarray)
     return wrap(ndarray.view(kind.numpy, np.ndarray))
 
 
