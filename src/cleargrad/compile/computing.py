@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cleargrad.compile.acts import Updated, arrays_of
 from cleargrad.compile.ending import Ending, ending_of
 from cleargrad.compile.program import OutOfRange
-from cleargrad.compile.traces import FREE, Fixed, Source, Step, Tree
+from cleargrad.compile.traces import FREE, Fixed, Step, Tree, laid_out
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import standing_at
@@ -51,7 +49,6 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
             if ending + 1 >= OFTEN and why not in UNREPEATED:
                 endings[alive] = made = ending_of(run, alive, make)
                 if isinstance(made, Ending):
-                    made.why = why
                     tree.endings.append(made)
     finally:
         mode.set(**before)
@@ -60,21 +57,14 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
 def one_by_one(run: Run) -> None:
     """Makes all calls in order, as an eager program does."""
     holders: dict[int, list] = {}
-    for slot, reference in run.made:
-        holders.setdefault(slot, []).append(reference)
+    for made, reference in run.made:
+        holders.setdefault(made, []).append(reference)
     arrays: list[Any] = [None if x is None else run.array(k) for k, x in enumerate(run.tensors)]
     last = last_uses(run.steps)
     numbers = iter(run.numbers)
-    slot = 0
     for position, step in enumerate(run.steps):
         act: Any = step.act
-        operands: list[Any] = []
-        for want in step.wants:
-            if type(want) is Source:
-                operands.append(slot)
-                slot += 1
-            else:
-                operands.append(Fixed(next(numbers)) if want is FREE else want)
+        operands = [Fixed(next(numbers)) if x is FREE else x for x in step.given]
         if isinstance(act, Updated):
             act.step_on(
                 [x.value if isinstance(x, Fixed) else tensor_at(run, holders, arrays, x) for x in operands]
@@ -83,8 +73,8 @@ def one_by_one(run: Run) -> None:
         given = [x.value if isinstance(x, Fixed) else arrays[x] for x in operands]
         with standing_at(step.place):
             results = arrays_of(act.run(given))
-        for array, form in zip(results, step.forms, strict=True):
-            if array is None:
+        for slot, array, form in zip(step.outs, results, step.forms, strict=True):
+            if slot is None:
                 continue
             if act.shows is None:
                 array = laid_out(array, form)
@@ -95,7 +85,6 @@ def one_by_one(run: Run) -> None:
                     # A view of what was there looks into that very memory, also where a copy of it was read.
                     tensor._data = tensor._form = array if form is not None else tensor._form
                     del tensor._wait
-            slot += 1
         for used in last.get(position, ()):
             arrays[used] = None
 
@@ -111,31 +100,9 @@ def tensor_at(run: Run, holders: dict[int, list], arrays: list, slot: int) -> Te
 def last_uses(steps: list[Step]) -> dict[int, list[int]]:
     """By position in a trace: the slots that no later step needs."""
     last: dict[int, int] = {}
-    slot = 0
     for position, step in enumerate(steps):
-        for want in step.wants:
-            if isinstance(want, int):
-                last[want] = position
-            elif type(want) is Source:
-                last[slot] = position
-                slot += 1
-        for form in step.forms:
-            if form is not None or step.act.shows is not None:  # type: ignore[union-attr]
-                last[slot] = position
-                slot += 1
+        last.update({slot: position for slot in (*step.given, *step.outs) if isinstance(slot, int)})
     found: dict[int, list[int]] = {}
     for used, position in last.items():
         found.setdefault(position, []).append(used)
     return found
-
-
-def laid_out(array: np.ndarray, form: np.ndarray) -> np.ndarray:
-    """A result in the layout that was foretold."""
-    if array.strides == form.strides or array.size <= 1:
-        return array
-    pairs = zip(array.strides, form.strides, form.shape)
-    if all(own == foretold for own, foretold, extent in pairs if extent > 1):
-        return array
-    fresh = np.empty_like(form)
-    fresh[...] = array
-    return fresh

@@ -17,10 +17,9 @@ from cleargrad.autograd.node import AccumulateGrad, address
 from cleargrad.compile.acts import Updated
 from cleargrad.compile.building import Building
 from cleargrad.compile.repeat import Unfinished
-from cleargrad.compile.traces import FREE, Source
+from cleargrad.compile.traces import FREE, laid_out
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of, owner_of, tick, wrap, wrap_view
-from cleargrad.errors import user_place
 from cleargrad.ops.record import CaptureError, Graph
 
 if TYPE_CHECKING:
@@ -44,12 +43,9 @@ def ending_of(run: Run, alive: tuple, make: Callable[[Graph], Any]) -> Ending | 
 class Ending:
     """A program, and how its memory is bound."""
 
-    why = ""  # its trace ends
-
     def __init__(self, run: Run, alive: tuple, make: Callable[[Graph], Any]) -> None:
         self.lock = threading.Lock()
         self.runs = 0
-        self.place = user_place()
         self.calls = len(run.steps)
         self.read_steps(run)
         building = Building()
@@ -79,25 +75,19 @@ class Ending:
         self.written: list[int] = []  # sources
         self.updated: list[int] = []
         for step in run.steps:
-            operands: list[Any] = []
-            for want in step.wants:
-                if type(want) is Source:
-                    operands.append(len(self.owners))
-                    self.owners.append(len(self.owners))
-                    self.forms.append(None)
-                else:
-                    operands.append(want)
             act: Any = step.act
+            for k in step.fresh:
+                self.owners.append(step.given[k])
+                self.forms.append(None)
             for k in act.writes:
-                owner = self.owners[operands[k]]
+                owner = self.owners[step.given[k]]
                 if run.tensors[owner] is not None and owner not in self.written:
                     self.written.append(owner)
                 if isinstance(act, Updated) and owner not in self.updated:
                     self.updated.append(owner)
-            for form in step.forms:
-                if form is not None or act.shows is not None:
-                    own = len(self.owners)
-                    self.owners.append(own if act.shows is None else self.owners[operands[act.shows]])
+            for slot, form in zip(step.outs, step.forms):
+                if slot is not None:
+                    self.owners.append(slot if act.shows is None else self.owners[step.given[act.shows]])
                     self.forms.append(form)
 
     def stand_ins(self, run: Run, building: Building) -> list[Any]:
@@ -157,37 +147,24 @@ class Ending:
 
     def record(self, run: Run, building: Building, tensors: list[Any]) -> None:
         """Has every step recorded."""
-        self.number_arrays: list[np.ndarray] = []
-        values = iter(run.numbers)
-        numbers = []
-        for step in run.steps:
-            for want in step.wants:
-                if want is FREE:
-                    numbers.append(wrap(np.array(next(values), np.float64)))
+        numbers = [wrap(np.array(value, np.float64)) for value in run.numbers]
+        self.number_arrays = [number._data for number in numbers]
         for number in numbers:
-            self.number_arrays.append(number._data)
             building.argument(number)
-        given = iter(numbers)
-        slot = 0
+        free = iter(numbers)
+
+        def operand(x: Any) -> Any:
+            return tensors[x] if isinstance(x, int) else next(free) if x is FREE else x.value
+
         for step in run.steps:
-            operands: list[Any] = []
-            for want in step.wants:
-                if isinstance(want, int):
-                    operands.append(tensors[want])
-                elif type(want) is Source:
-                    operands.append(tensors[slot])
-                    slot += 1
-                else:
-                    operands.append(next(given) if want is FREE else want.value)
             act: Any = step.act
-            outs = act.record(building, operands)
-            for out, form in zip(outs, step.forms, strict=True):
-                if form is None and act.shows is None:
+            outs = act.record(building, [operand(x) for x in step.given])
+            for slot, out, form in zip(step.outs, outs, step.forms, strict=True):
+                if slot is None:
                     continue
                 if form is not None and (out._data.shape != form.shape or out._data.dtype != form.dtype):
                     raise Unfit("a value is recorded in another form than it has")
                 tensors[slot] = out
-                slot += 1
 
     def settle(self, run: Run, building: Building, tensors: list[Any], alive: tuple) -> None:
         """What the program gives, and to whom."""
@@ -286,9 +263,9 @@ class Ending:
             if whole is None:
                 data = tensor._form  # it looks into memory that is there
             elif slot == owner:
-                data = arrays[slot] = self.laid_out(whole, slot)
+                data = arrays[slot] = laid_out(whole, self.forms[slot])  # type: ignore[arg-type]
             else:
-                arrays[owner] = whole = self.laid_out(whole, owner)
+                arrays[owner] = whole = laid_out(whole, self.forms[owner])  # type: ignore[arg-type]
                 data = window(whole, tensor._form, self.forms[owner])
             tensor._data = tensor._form = data
             del tensor._wait
@@ -299,14 +276,6 @@ class Ending:
                 cell = cell_of(tensor)
                 cell[0] = now
                 cell[1] += 1
-
-    def laid_out(self, array: np.ndarray, slot: int) -> np.ndarray:
-        form: Any = self.forms[slot]
-        if form.flags.c_contiguous or array.strides == form.strides:
-            return array
-        fresh = np.empty_like(form)
-        fresh[...] = array
-        return fresh
 
 
 def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:

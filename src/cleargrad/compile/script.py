@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 from cleargrad.compile.program import Program
 from cleargrad.compile.traces import Tree
@@ -48,11 +47,4 @@ def eager() -> Switch:
     return Switch(None)
 
 
-def end_waiting() -> None:
-    """In a forked child: whoever waits there would be the parent's."""
-    mode.wait(None)
-
-
-os.register_at_fork(after_in_child=end_waiting)
-
-__all__: Any = ["eager", "waiting"]
+__all__ = ["eager", "waiting"]

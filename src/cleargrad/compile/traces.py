@@ -8,6 +8,7 @@ there: the trace is the guard. Read next: compile/acts.py.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import weakref
 from collections import Counter
@@ -103,29 +104,38 @@ class Step:
 
     __slots__ = (
         "act",
+        "end",
         "endings",
         "facts",
+        "first",
         "forms",
         "free",
         "fresh",
+        "given",
         "next",
         "others",
+        "outs",
         "passes",
         "place",
-        "results",
         "wants",
     )
 
-    def __init__(self, facts: tuple, act: Act | None, wants: tuple, forms: list, place: Place | None) -> None:
+    def __init__(
+        self, facts: tuple, act: Act | None, wants: tuple, forms: list, place: Place | None, first: int = 0
+    ) -> None:
         self.facts = facts  # what must be the same besides the operands
         self.act = act
         self.wants = wants
         self.forms = forms  # the layouts of what it makes
+        self.fresh = [k for k, want in enumerate(wants) if type(want) is Source]  # seen here first
+        # Slots are the same in every run: `first` is the first new one, and `end` the one behind the last.
+        slots = itertools.count(first)
         shows = act is not None and act.shows is not None
-        self.results = sum([form is not None or shows for form in forms])
-        self.fresh = [
-            k for k, want in enumerate(wants) if type(want) is Source
-        ]  # sources that are seen here first
+        self.given = [
+            next(slots) if type(want) is Source else want for want in wants
+        ]  # sources by their slots
+        self.outs = [next(slots) if form is not None or shows else None for form in forms]
+        self.first, self.end = first, next(slots)
         self.free = [k for k, want in enumerate(wants) if want is FREE]
         self.place = place  # where it was called first
         self.next: Step | None = None  # what came behind it the last time
@@ -238,3 +248,15 @@ def ghost(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | No
 
 def ghost_of(array: np.ndarray) -> np.ndarray:
     return ghost(array.shape, array.dtype, array.strides)
+
+
+def laid_out(array: np.ndarray, form: np.ndarray) -> np.ndarray:
+    """A result in the layout that was foretold."""
+    if array.strides == form.strides or array.size <= 1:
+        return array
+    pairs = zip(array.strides, form.strides, form.shape)
+    if all(own == foretold for own, foretold, extent in pairs if extent > 1):
+        return array
+    fresh = np.empty_like(form)
+    fresh[...] = array
+    return fresh

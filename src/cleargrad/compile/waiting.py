@@ -85,17 +85,15 @@ class Run:
 
     def mend(self) -> None:
         """Takes back a step that was interrupted before its results were there."""
-        slots = [len(step.fresh) + step.results for step in self.steps]
-        if sum(slots) == len(self.tensors):
+        if not self.steps or self.steps[-1].end == len(self.tensors):
             return
         step = self.steps.pop()
         self.at = self.steps[-1] if self.steps else self.waiter.tree.first
-        first = sum(slots[:-1])
-        for tensor in self.tensors[first:]:
+        for tensor in self.tensors[step.first :]:
             self.known.pop(id(tensor), None)
-        del self.tensors[first:]
+        del self.tensors[step.first :]
         del self.numbers[len(self.numbers) - len(step.free) :]
-        self.made = [(slot, reference) for slot, reference in self.made if slot < first]
+        self.made = [(slot, reference) for slot, reference in self.made if slot < step.first]
         self.plain = False
 
     def look(self, tensor: Tensor) -> None:
@@ -247,7 +245,7 @@ class Waiter:
                 wants.append(found)
         if not fixed:
             free_numbers(run.at, facts, wants, operands)
-        step = Step(facts, act, tuple(wants), forms, user_place())
+        step = Step(facts, act, tuple(wants), forms, user_place(), len(run.tensors))
         run.at.others.append(step)
         run.at.next = step
         self.tree.size += 1
@@ -274,10 +272,10 @@ class Waiter:
             step = self.follow(run, (op, attrs), operands)
             if step is None:
                 step, forms = self.call_first(run, op, operands, attrs)
-                if step is None:
-                    return at_once(op, operands, attrs)
                 if not run.open:  # somebody has looked at a value
                     return self.call(op, operands, attrs)
+                if step is None:
+                    return at_once(op, operands, attrs)
             else:
                 forms = step.forms
                 if op.view and forms and forms[0] is None:
@@ -315,13 +313,12 @@ class Waiter:
             return None, []
         forms = list_of(blank_results(op, operands, attrs, spec))
         if not run.open:
-            return FREE, []
+            return None, []
         if not op.view:
             forms = list(map(ghost_of, forms))
         lasting = [None] * len(forms) if op.view and lies_outside(run, operands[0]) else forms
-        return self.learn(
-            run, (op, attrs), Called(op, attrs, isinstance(spec, Spec)), operands, lasting
-        ), forms
+        act = Called(op, attrs, isinstance(spec, Spec))
+        return self.learn(run, (op, attrs), act, operands, lasting), forms
 
     def alias(self, tensor: Tensor) -> Tensor | None:
         """Another tensor on memory whose elements wait; None if they are there."""
@@ -619,6 +616,7 @@ def before_fork() -> None:
 def in_child() -> None:
     global lock
     lock = threading.RLock()
+    mode.wait(None)
 
 
 os.register_at_fork(before=before_fork, after_in_parent=lambda: lock.release(), after_in_child=in_child)
