@@ -235,7 +235,7 @@ def saved_output(out: Tensor, number: int = 0) -> tuple:
 def restore_output(node: Node, saved: tuple) -> Tensor:
     data, ver, number = saved
     if isinstance(data, Tensor):  # a twin of the output, whose value waited when it was saved
-        out = another(data)
+        out = of_twin(data)
         data = out._form
     else:
         out = wrap(data)
@@ -245,7 +245,7 @@ def restore_output(node: Node, saved: tuple) -> Tensor:
     return out
 
 
-def another(twin: Tensor) -> Tensor:
+def of_twin(twin: Tensor) -> Tensor:
     """A tensor of its own for the value of a twin."""
     return twin._wait.twin(twin) if hasattr(twin, "_wait") else wrap(twin._data)
 

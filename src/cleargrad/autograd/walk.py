@@ -124,9 +124,8 @@ def walk(
     accumulate: bool = True,
 ) -> list[Tensor | None]:
     """Runs the vjps. With `targets`, only what leads there; without `accumulate`, returns their gradients."""
-    recorder = mode.recorder
-    unwatched = recorder is None and mode.waiter is None and mode.observer is None and not mode.anomaly
-    if targets is None and not create_graph and unwatched:
+    special = (mode.recorder, mode.waiter, mode.observer) != (None, None, None) or mode.anomaly
+    if targets is None and not create_graph and not special:
         walk_plainly(roots, grads, retain_graph)
         return []
     waiting = count_consumers(roots)

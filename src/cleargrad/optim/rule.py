@@ -106,36 +106,28 @@ class RuleOptimizer(Optimizer):
         return found is not None and found.step(self, group, options, items)
 
     def _recorded(self, group: dict[str, Any]) -> dict[str, Any]:
-        """The group's options with numbers that may differ at the next step as tensors."""
+        """The group's options for a recorder: numbers that may differ at the next step are tensors."""
         place = next(k for k, other in enumerate(self.param_groups) if other is group)
-        found = dict(group)
+        recorder: Any = mode.recorder
+        return self._with_inputs(readable(group), lambda name, part: recorder.option(self, place, name, part))
 
-        def recorded(value: Any, name: str, part: int | None = None) -> Any:
-            if not isinstance(value, (int, float, Tensor)) or (name in SWITCHES and float(value) == 0):
-                return value
-            return mode.recorder.option(self, place, name, part)  # type: ignore[union-attr]
+    def _fixed(self, options: dict[str, Any]) -> tuple:
+        """Options but for those numbers."""
+        return tuple([x for x in self._with_inputs(options, lambda *_: None).items() if x[0] != "params"])
 
+    def _with_inputs(
+        self, options: dict[str, Any], stand_in: Callable[[str, int | None], Any]
+    ) -> dict[str, Any]:
+        """Options with something else in the places of numbers that may differ at the next step."""
+        found = dict(options)
         for name in self._INPUTS:
             value = found.get(name)
             if type(value) is tuple:
-                found[name] = tuple(recorded(each, name, part) for part, each in enumerate(value))
-            else:
-                found[name] = recorded(value, name)
+                parts = [stand_in(name, k) if is_input(name, x) else x for k, x in enumerate(value)]
+                found[name] = tuple(parts)
+            elif is_input(name, value):
+                found[name] = stand_in(name, None)
         return found
-
-    def _fixed(self, group: dict[str, Any]) -> tuple:
-        """The group's options but for those numbers."""
-        found = []
-        for name, value in group.items():
-            if name == "params":
-                continue
-            if name in self._INPUTS:
-                if type(value) is tuple:
-                    value = tuple([None if type(each) in (int, float) else each for each in value])
-                elif type(value) in (int, float) and not (name in SWITCHES and value == 0):
-                    value = None
-            found.append((name, value))
-        return tuple(found)
 
     def _apply(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """One parameter's step, in the way that suits it."""
@@ -201,7 +193,7 @@ def readable(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def number(value: Any) -> Any:
-    return value.squeeze() if mode.grad else value.item()
+    return value.squeeze() if mode.grad else value._data.item()
 
 
 def blocks(p: Tensor, g: Tensor, state: dict[str, Any]) -> Iterator[tuple]:
@@ -230,6 +222,11 @@ def counter(tensor: Tensor) -> Any:
 def steps(state: dict[str, Any]) -> Any:
     """The number of steps so far, this one included."""
     return counter(state["step"])
+
+
+def is_input(name: str, value: Any) -> bool:
+    """Whether an option is a number that a program reads at every step; zero may leave out a part of the rule."""
+    return type(value) in (int, float) and not (name in SWITCHES and value == 0)
 
 
 def is_on(option: Any) -> bool:
