@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import cleargrad
-from tests.compile.state_programs import PROGRAMS
+from tests.compile.state import PROGRAMS
 
 
 def plain(function: Any) -> Any:
