@@ -29,7 +29,7 @@ BLOCK = 192 << 10  # bytes of the left operand that should stay in the second ca
 PACKED = SCRATCH // 2  # bytes of the right operand that a thread packs for itself
 SMALL = 16 << 10  # bytes of an operand that stay in the first cache as they are
 FEW = 4  # strips for which packing the right operand does not pay
-DOTS = 8  # rows up to which vectors along k are the better ones
+DOTS = 0  # rows up to which vectors along k are the better ones
 LARGE = 8 << 20  # bytes of the right operand that are not to be copied as a whole
 LINE = 64
 

@@ -120,17 +120,17 @@ class Code:
         return self.pure(element_of(x.type), f"extractelement {x}, i32 {index}")
 
     def binary(self, instruction: str, a: Val, b: Val) -> Val:
-        """`instruction` is LLVM's name with flags, such as "fadd contract" or "mul nsw"."""
+        """`instruction` is LLVM's name with flags, such as "fadd" or "mul nsw"."""
         return self.pure(a.type, f"{instruction} {a}, {b.name}")
 
     def add(self, a: Val, b: Val) -> Val:
-        return self.binary("add" if element_of(a.type)[0] == "i" else "fadd contract", a, b)
+        return self.binary("add" if element_of(a.type)[0] == "i" else "fadd", a, b)
 
     def sub(self, a: Val, b: Val) -> Val:
-        return self.binary("sub" if element_of(a.type)[0] == "i" else "fsub contract", a, b)
+        return self.binary("sub" if element_of(a.type)[0] == "i" else "fsub", a, b)
 
     def mul(self, a: Val, b: Val) -> Val:
-        return self.binary("mul" if element_of(a.type)[0] == "i" else "fmul contract", a, b)
+        return self.binary("mul" if element_of(a.type)[0] == "i" else "fmul", a, b)
 
     def div(self, a: Val, b: Val) -> Val:
         """Division of floats; integers round differently everywhere and are divided by name."""

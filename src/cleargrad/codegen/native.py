@@ -9,6 +9,7 @@ enough; `loader` is set by the package, since the compiler lies above the ops. R
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ import numpy as np
 from cleargrad.codegen.expr import Expr, Var
 
 LARGE = 8_192  # elements from which machine code pays for the way to it, about eight microseconds
-SHARED = 1 << 18  # multiply-adds from which NumPy's library would wake threads of its own
+TILES = 1 << 16  # multiply-adds from which tiles pay for the way to them, about five microseconds
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 # What NumPy does at the speed of memory, or what has no machine code.
 QUICK = {
     "add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "reciprocal", "identity", "floor", "ceil",
@@ -44,6 +46,16 @@ def load() -> Any | None:
         return loader()
     except (ImportError, OSError):  # a machine without LLVM
         return None
+
+
+@cache
+def ufuncs() -> Any | None:
+    """The module of ufuncs whose loops are kernels; None on a machine without LLVM."""
+    try:
+        from cleargrad.codegen import ufuncs
+    except (ImportError, OSError):
+        return None
+    return ufuncs
 
 
 class without_kernels:
@@ -121,20 +133,28 @@ def quickened_op(kernel: Callable, get_op: Callable[[], Any], suits: Callable | 
 
 def product(
     x: np.ndarray, y: np.ndarray, bias: np.ndarray | None = None, out: np.ndarray | None = None
-) -> np.ndarray | None:
-    """x @ y plus a bias, by machine code; None where that is not to be had, or the operands are too strange.
+) -> np.ndarray:
+    """x @ y plus a bias for its rows; stacks of matrices broadcast.
 
-    Only for products of SHARED multiply-adds and more: below, NumPy's library multiplies in the calling thread
-    alone, as quickly and without a way to go.
+    Floats are multiplied k after k, whoever does it: small matrices by a loop in this thread, larger ones by the
+    compiler's tiles, on several. Everything else is NumPy's.
     """
-    found = kernels()
-    return None if found is None else found.product(x, y, bias, out)
-
-
-def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """The product of two matrices, by whoever is quicker."""
-    value = product(x, y, None, out) if x.size * y.shape[1] >= SHARED else None
-    return np.dot(x, y, out) if value is None else value
+    if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
+        raise ValueError("the last dimension of one matrix is not the last but one of the other")
+    made = ufuncs() if x.dtype is y.dtype and (x.dtype is F32 or x.dtype is F64) else None
+    if made is None:
+        value = np.matmul(x, y, out)
+    else:
+        small = x.size * y.shape[-1] < TILES and y.size <= made.ROOM
+        found = None if small else kernels()
+        if found is not None:
+            return found.product(x, y, bias, out)
+        if not small:
+            y = np.ascontiguousarray(y)  # there is little room to put it in order
+        value = made.product()(x, y) if out is None else made.product()(x, y, out)
+    if bias is not None:
+        value += bias
+    return value
 
 
 # Loops of kernels ------------------------------------------------------------------------------------------

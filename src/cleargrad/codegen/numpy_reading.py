@@ -15,7 +15,50 @@ import numpy as np
 
 from cleargrad.codegen import expr
 from cleargrad.codegen.expr import Expr, Var
+from cleargrad.codegen.native import ufuncs
 from cleargrad.errors import error
+
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def of_one(name: str, otherwise: Callable) -> Callable:
+    """A function of floats by the instructions that compiled kernels have too, so that both give the same bits.
+
+    `otherwise` is for complex numbers, and for machines without a compiler.
+    """
+    found: list[Callable] = []
+
+    def call(x, out=None):
+        kind = x.dtype
+        if not (kind is FLOAT32 or kind is FLOAT64):
+            return otherwise(x)
+        function = found[0] if found else look(found, name, otherwise, 1)
+        return function(x) if out is None else function(x, out)
+
+    return call
+
+
+def of_two(name: str, otherwise: Callable) -> Callable:
+    found: list[Callable] = []
+
+    def call(x, y):
+        kind = x.dtype if isinstance(x, (np.ndarray, np.generic)) else y.dtype
+        if not (kind is FLOAT32 or kind is FLOAT64):
+            return otherwise(x, y)
+        function = found[0] if found else look(found, name, otherwise, 2)
+        try:
+            return function(x, y)
+        except TypeError:  # the other one is complex
+            return otherwise(x, y)
+
+    return call
+
+
+def look(found: list[Callable], name: str, otherwise: Callable, operands: int) -> Callable:
+    made = ufuncs()
+    found.append(otherwise if made is None else made.function(name, operands))
+    return found[0]
+
 
 
 def sigmoid(x):
@@ -67,13 +110,30 @@ def trunc_divide(x, y):
     return np.trunc(np.true_divide(x, y))
 
 
+power_of_floats = of_two("power", np.power)
+
+
 def power(x, y):
     """x ** y; of integers to negative powers only 1 and -1 leave something, as in PyTorch."""
     if not (is_whole(x) and is_whole(y) and np.any(np.less(y, 0))):
-        return np.power(x, y)
+        return power_of_floats(x, y)
     result = np.power(x, np.maximum(y, 0))
     turned = np.where(x == -1, 1 - 2 * (y % 2), x == 1)
     return np.where(np.less(y, 0), turned, result)
+
+
+def literal_power(x, exponent):
+    """x to a power that stands in a formula: the products that codegen/llvm_reading.py makes of it."""
+    if not (x.dtype is FLOAT32 or x.dtype is FLOAT64):
+        return power(x, exponent)
+    exponent = float(exponent)
+    if exponent in (0.5, -0.5):
+        return np.sqrt(x) if exponent > 0 else rsqrt(x)
+    if exponent not in (-4, -3, -2, -1, 1, 2, 3, 4):
+        return power(x, x.dtype.type(exponent))
+    square = x * x
+    result = {1: x, 2: square, 3: x * square, 4: square * square}[abs(int(exponent))]
+    return result if exponent > 0 else 1 / result
 
 
 # np.where branches on every element, which on random conditions takes ten times as long as arithmetic. Above
@@ -96,7 +156,6 @@ def drop(x, condition, zero):
     return result
 
 
-FLOAT32 = np.dtype(np.float32)
 ZERO32 = np.zeros((), FLOAT32)
 put = getattr(np.putmask, "_implementation", np.putmask)  # without the search for arrays that are not NumPy's
 
@@ -191,6 +250,18 @@ for _name in expr.PRIMITIVES:
     # Everything not listed above carries NumPy's own name.
     NUMPY.setdefault(_name, getattr(np, _name, None))
 
+# What NumPy's library would round in ways of its own.
+ROUNDED = {
+    1: (
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "tanh", "erf", "erfc", "sin", "cos",
+        "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+    ),
+    2: ("hypot", "logaddexp", "logaddexp2", "atan2"),
+}  # fmt: skip
+for _count, _names in ROUNDED.items():
+    for _name in _names:
+        NUMPY[_name] = {1: of_one, 2: of_two}[_count](_name, NUMPY[_name])
+exp, log, tanh = NUMPY["exp"], NUMPY["log"], NUMPY["tanh"]
 
 PIECE = 32768  # elements whose intermediate values fit into the cache
 COMMUTATIVE = ("add", "mul", "maximum", "minimum")
@@ -225,8 +296,10 @@ def _compile(tree: Expr, operands: int) -> Callable:
             return f"c{len(constants) - 1}"
         if id(node) not in names:
             args = ", ".join([visit(arg) for arg in node.args])
-            scope[node.primitive] = NUMPY[node.primitive]
-            lines.append(f"    t{len(names)} = {node.primitive}({args})")
+            literal = node.primitive == "power" and not isinstance(node.args[1], Expr)
+            name = "literal_power" if literal else node.primitive
+            scope[name] = literal_power if literal else NUMPY[name]
+            lines.append(f"    t{len(names)} = {name}({args})")
             names[id(node)] = f"t{len(names)}"
         return names[id(node)]
 
@@ -295,7 +368,7 @@ def _computed_alone(tree: Expr) -> set[int]:
 
 def specialise(kernel: Callable, dtype: np.dtype) -> Callable:
     """The same kernel with its constants as 0-d arrays of a type, which NumPy takes faster than numbers."""
-    if not isinstance(kernel, FunctionType) or not kernel.__defaults__:
+    if not isinstance(kernel, FunctionType) or kernel.__closure__ or not kernel.__defaults__:
         return kernel
     ufunc = getattr(kernel, "commutes", None)
     if ufunc is not None:

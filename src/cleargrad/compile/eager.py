@@ -42,6 +42,7 @@ from cleargrad.threads import when_chosen
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
 PROGRAMS = 256  # of fused ops that are kept
+OFTEN, COUNTED = 8, 4096  # calls from which small arrays have a program, and layouts that are counted
 MEMORY = 1 << 28  # bytes that those may hold between calls
 # Elements times their cost from which a second thread gains more than its waking up loses: about 100 microseconds.
 SHARED = 1 << 21
@@ -224,10 +225,11 @@ class Parts:
 
 
 _programs: OrderedDict[tuple, Parts | None] = OrderedDict()
+_counts: dict[tuple, int] = {}
 
 
-def parts(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any | None:
-    """The results of a fused op; None where its own kernel must do."""
+def parts(op: Op, operands: tuple, attrs: dict[str, Any], at_once: bool = True) -> Any | None:
+    """The results of a fused op by a program; None where there is none, or the layout has not come often."""
     layout: list[Any] = [op.name]
     arrays = []
     for x in operands:
@@ -242,10 +244,20 @@ def parts(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any | None:
     try:
         found = _programs[key]
     except KeyError:
+        if not at_once and not often(key):
+            return None
         found = made_parts(key, op, operands, attrs)
     except TypeError:  # an attribute that cannot be compared
         return None
     return None if found is None else found.run(arrays)
+
+
+def often(key: tuple) -> bool:
+    """Counts how often operands of a layout came that have no program."""
+    if len(_counts) > COUNTED:
+        _counts.clear()
+    _counts[key] = count = _counts.get(key, 0) + 1
+    return count >= OFTEN
 
 
 def made_parts(key: tuple, op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:

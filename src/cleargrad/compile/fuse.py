@@ -127,9 +127,8 @@ class Fuser:
         """A nest for a statement alone."""
         if not isinstance(statement, (Store, Reduce)):
             return statement
-        columns = self.columns(statement) if isinstance(statement, Reduce) and by_columns(statement) else None
-        if columns is not None:
-            return columns
+        if isinstance(statement, Reduce) and by_columns(statement):
+            return self.columns(statement)
         nest = (
             Nest(*self.space_of(statement)) if isinstance(statement, Store) else self.reduce_space(statement)
         )
@@ -161,21 +160,14 @@ class Fuser:
         assert turned is not None
         return turned
 
-    def columns(self, statement: Reduce) -> Nest | None:
+    def columns(self, statement: Reduce) -> Nest:
         """A nest for a reduction whose last dimension is kept: rows are reduced, cols are kept side by side."""
-        first, last = min(statement.dims), max(statement.dims)
-        outer, rows, cols = (
-            statement.shape[:first],
-            statement.shape[first : last + 1],
-            statement.shape[last + 1 :],
-        )
-        loads = list(statement.formula.loads)
-        sizes = (len(outer), len(outer) + len(rows))
-        outer = merge(outer, [load.strides[: sizes[0]] for load in loads] + [contiguous(outer)])
-        rows = merge(rows, [load.strides[sizes[0] : sizes[1]] for load in loads])
-        cols = merge(cols, [load.strides[sizes[1] :] for load in loads] + [contiguous(cols)])
-        nest = Nest(outer + rows, cols, columns=True, outer=len(outer))
-        return nest if len(cols) == 1 and self.joined(nest, statement) else None
+        *outer, rows, cols = statement.shape
+        strides = [load.strides[: len(outer)] for load in statement.formula.loads]
+        merged = merge(tuple(outer), [*strides, contiguous(tuple(outer))])
+        nest = Nest((*merged, rows), (cols,), columns=True, outer=len(merged))
+        assert self.joined(nest, statement), statement
+        return nest
 
     # Joining -----------------------------------------------------------------------------------------------
 
@@ -199,10 +191,8 @@ class Fuser:
     def joined_columns(self, nest: Nest, statement: Store | Reduce) -> bool:
         if not isinstance(statement, Reduce) or not by_columns(statement):
             return False
-        first, last = min(statement.dims), max(statement.dims)
-        shape = statement.shape
-        sizes = (prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :]))
-        if sizes != (prod(nest.rows[: nest.outer]), prod(nest.rows[nest.outer :]), prod(nest.cols)):
+        *outer, rows, cols = statement.shape
+        if (prod(outer), rows, (cols,)) != (prod(nest.rows[: nest.outer]), nest.rows[-1], nest.cols):
             return False
         formula = self.formulas.reshape(statement.formula, nest.space)
         place = self.formulas.reshape(statement.place, nest.rows[: nest.outer] + nest.cols)
@@ -221,7 +211,7 @@ class Fuser:
         formulas, size = self.formulas, prod(rows) * prod(cols)
         if isinstance(statement, Reduce):
             kept, reduced = self.split(statement)
-            if prod(kept) != prod(rows) or prod(reduced) != prod(cols) or not statement.dims:
+            if prod(kept) != prod(rows) or reduced != cols:  # other columns would be another order
                 return None
             formula = formulas.reshape(self.turned(statement), rows + cols)
             place = formulas.reshape(statement.place, rows + (1,) * len(cols))
@@ -292,7 +282,7 @@ class Fuser:
         kept, reduced = self.split(statement)
         strides = [load.strides for load in self.turned(statement).loads]
         rows = merge(kept, [steps[: len(kept)] for steps in strides] + [contiguous(kept)])
-        return Nest(rows, merge(reduced, [steps[len(kept) :] for steps in strides]))
+        return Nest(rows, reduced)
 
     def unlinked(self, formula: Lazy, done: dict | None = None) -> Lazy:
         """A formula with its references to other members as loads again."""
@@ -405,11 +395,8 @@ class Linking:
 
 
 def by_columns(statement: Reduce) -> bool:
-    """Whether the last dimension stays, and the reduced ones are neighbours: sums over rows."""
-    dims, shape = statement.dims, statement.shape
-    if not dims or max(dims) == len(shape) - 1 or prod(shape[max(dims) + 1 :]) == 1:
-        return False
-    return dims == tuple(range(min(dims), max(dims) + 1))
+    """Whether rows are reduced, and the last dimension stays."""
+    return statement.dims == (len(statement.shape) - 2,)
 
 
 def merge(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[int, ...]:

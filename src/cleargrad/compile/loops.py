@@ -19,9 +19,10 @@ from cleargrad.codegen.expr import Expr, Var
 from cleargrad.codegen.jit import Kernel, lanes
 from cleargrad.codegen.llvm_reading import convert, read
 from cleargrad.codegen.llvm_text import Code, Val, element_of, vector, width_of
+from cleargrad.codegen.ufuncs import ABREAST, across
 from cleargrad.compile.fuse import Member, Nest, Ref
 from cleargrad.compile.lazy import Lazy, Load, Map, Number, kind_of
-from cleargrad.compile.signature import ABREAST, CHUNK, Arguments, abreast, breadth, flat, is_row, spills_fit
+from cleargrad.compile.signature import CHUNK, Arguments, abreast, breadth, flat, is_row, spills_fit
 
 PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]
 DEAR = 8  # work that is kept in scratch memory rather than done twice
@@ -274,31 +275,13 @@ class Emitter:
         parts = [code.get(slot, type) for slot in wide]
         while len(parts) > 1:
             parts = [read(code, tree, [a, b], kind) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        total = self.across(parts[0], tree, kind)
+        total = across(code, parts[0], lambda a, b: read(code, tree, [a, b], kind))
         if thin is not None:
             total = read(code, tree, [total, code.get(thin, register(kind))], kind)
         total = convert(code, total, kind, kind_of(member.place.dtype))
         self.outside[id(member)] = total
         if member.kept:
             self.put(member.place, total, 1)
-
-    def across(self, x: Val, tree: Any, kind: str) -> Val:
-        """The lanes of a vector, joined pairwise."""
-        code = self.code
-        while width_of(x.type) > 1:
-            half = width_of(x.type) // 2
-            type = vector(element_of(x.type), half)
-            if half == 1:
-                low, high = code.lane(x, 0), code.lane(x, 1)
-            else:
-                low, high = (
-                    code.pure(
-                        type, f"shufflevector {x}, {x.type} poison, <{half} x i32> <{lane_list(first, half)}>"
-                    )
-                    for first in (0, half)
-                )
-            x = read(code, tree, [low, high], kind)
-        return x
 
     # Values ------------------------------------------------------------------------------------------------
 
@@ -583,10 +566,6 @@ def to_memory(code: Code, value: Val, kind: str) -> Val:
 
 def dtype_of(lazy: Lazy) -> str:
     return kind_of(lazy.dtype)
-
-
-def lane_list(first: int, count: int) -> str:
-    return ", ".join(f"i32 {first + lane}" for lane in range(count))
 
 
 def as_number(number: Number, working: np.dtype) -> Any:

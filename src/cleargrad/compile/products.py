@@ -1,8 +1,7 @@
-"""Products of matrices for eager calls: arrays go in, the compiler's tiles multiply them on the team's threads.
+"""Products of matrices for single calls: arrays go in, the compiler's tiles multiply them on the team's threads.
 
-NumPy's linear algebra library is as quick on one thread, but it keeps threads of its own, which stay awake for
-milliseconds after every call and take the processors from the team that runs all other kernels. So products that
-the library would share among its threads are computed here, and small ones by NumPy, alone. A product is
+NumPy's linear algebra library adds up in an order of its own, and it keeps threads of its own, which stay awake for
+milliseconds after every call and take the processors from the team that runs all other kernels. A product is
 prepared once for each shape and layout of its operands; its machine code serves many of those. Read next:
 codegen/gemm.py.
 """
@@ -29,7 +28,6 @@ from cleargrad.compile.program import DATA, pointer
 from cleargrad.compile.signature import structure
 from cleargrad.threads import when_chosen
 
-F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 LINE = 64
 KEPT = 1024  # products that are kept ready
 ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
@@ -115,27 +113,30 @@ def bias_kernel(kind: np.dtype) -> int:
 
 def product(
     x: np.ndarray, y: np.ndarray, bias: np.ndarray | None = None, out: np.ndarray | None = None
-) -> np.ndarray | None:
-    """x @ y, plus a bias for the rows of a matrix; None for operands that NumPy has to multiply."""
+) -> np.ndarray:
+    """x @ y, of float32 or float64, plus a bias for the rows of a matrix."""
     kind = x.dtype
-    if not (kind is F32 or kind is F64) or y.dtype is not kind:
-        return None
     key = (kind, x.shape, x.strides, y.shape, y.strides, bias is None, None if out is None else out.strides)
     if out is None:
         lead = x.shape[:-2] if y.ndim == 2 else np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         out = np.empty((*lead, x.shape[-2], y.shape[-1]), kind)
     found = _ready.get(key)
     if found is None:
+        if not all(map(simple, (x, y, out))) or not (bias is None or simple(bias)):
+            return product_of_copies(x, y, bias, out)
         found = made(key, x, y, out, bias)
-        if found is None:
-            return None
     found.run(x, y, out, bias)
     return out
 
 
-def made(key: tuple, x: np.ndarray, y: np.ndarray, out: np.ndarray, bias: np.ndarray | None) -> Ready | None:
-    if not all(map(simple, (x, y, out))) or (bias is not None and not simple(bias)):
-        return None
+def product_of_copies(x: np.ndarray, y: np.ndarray, bias: np.ndarray | None, out: np.ndarray) -> np.ndarray:
+    """For operands that lie too strangely for the kernels."""
+    copies = [None if array is None else np.ascontiguousarray(array) for array in (x, y, bias)]
+    out[...] = product(*copies)  # type: ignore[arg-type]
+    return out
+
+
+def made(key: tuple, x: np.ndarray, y: np.ndarray, out: np.ndarray, bias: np.ndarray | None) -> Ready:
     with _lock:
         if key not in _ready:
             _ready[key] = Ready(x, y, out, bias is not None)

@@ -17,11 +17,11 @@ import numpy as np
 from cleargrad.codegen.expr import Expr, Var
 from cleargrad.codegen.jit import lanes
 from cleargrad.codegen.team import SCRATCH
+from cleargrad.codegen.ufuncs import ABREAST
 from cleargrad.compile.fuse import Nest, Ref
 from cleargrad.compile.lazy import Lazy, Load, Map, Number, kind_of
 
 CHUNK = 2048  # elements of a flat loop that are one unit of work
-ABREAST = 4  # vectors at a time, where sums would otherwise wait for each other
 BROAD = 2  # vectors in one, where long formulas would otherwise wait for themselves
 LONG = 20  # work per element of such formulas: an exponential, say
 KNOWN = 64  # powers of two up to this are parts of the code: one may divide by them by multiplying

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.backend.cpu.sums import by_columns, groups
 from cleargrad.codegen.expr import Expr, identity, trace
 from cleargrad.codegen.llvm_reading import readable
 from cleargrad.compile.attention import ATTENTION, written_at
@@ -55,7 +56,7 @@ class Store:
 
 @dataclass(eq=False)
 class Reduce:
-    """Elements of a buffer become joins of a formula over the dimensions `dims` of `shape`."""
+    """Elements of a buffer become joins of a formula over the dimensions `dims` of `shape`, in their order."""
 
     place: Load  # of the kept dimensions
     formula: Lazy
@@ -313,11 +314,15 @@ class Builder:
         if prod(shape) == prod(kept):  # nothing to join
             self.define(result, IDENTITY, (value,), working, final, shape)
             return
-        buffer = self.buffer(kept, final, "inside")
-        place = self.formulas.load(buffer)
-        formula = self.forms[value.index]
-        self.plan.statements.append(Reduce(place, formula, shape, dims, lower.combine, lower.start, working))
-        self.forms[result.index] = self.formulas.reshape(place, result.spec.shape)
+        whole = self.formulas.load(self.buffer(kept, final, "inside"))
+        extents, dims = in_order(shape, dims)
+        formula = self.formulas.reshape(self.forms[value.index], extents)
+        if formula is None:
+            formula = self.formulas.reshape(self.store(value, fresh=True), extents)
+        place = self.formulas.reshape(whole, tuple(n for axis, n in enumerate(extents) if axis not in dims))
+        assert formula is not None and isinstance(place, Load)
+        self.plan.statements.append(Reduce(place, formula, extents, dims, lower.combine, lower.start, working))
+        self.forms[result.index] = self.formulas.reshape(whole, result.spec.shape)
 
     def view(self, call: Call) -> None:
         value = call.operands[0]
@@ -610,6 +615,16 @@ def way_of(call: Call) -> tuple[np.dtype, np.dtype] | None:
         compute, final = types(tuple(dummy(x) if isinstance(x, Value) else x for x in call.operands))
     working = F32 if compute.numpy in NARROW else compute.numpy
     return (working, final.numpy) if readable(call.op.lower, kind_of(working)) else None
+
+
+def in_order(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A reduction's shape and reduced dimensions as backend/cpu/sums.py has them: they say in which order it adds."""
+    parts = groups(shape, dims)
+    extents = [extent for extent, _ in parts]
+    reduced = tuple(axis for axis, (_, is_reduced) in enumerate(parts) if is_reduced)
+    if by_columns(parts):
+        extents[reduced[0] + 1 :] = [prod(extents[reduced[0] + 1 :])]
+    return tuple(extents), reduced
 
 
 def regular(strides: tuple, shape: tuple) -> bool:

@@ -11,10 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from cleargrad.autograd.modes import no_grad
-from cleargrad.backend.cpu import normalization as kernels
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, count
 from cleargrad.core.tensor import Tensor
@@ -27,8 +24,6 @@ from cleargrad.ops.normalization import (
     public_statistics,
     statistics,
     statistics_dtype,
-    widen,
-    widened,
 )
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Fails, Sample, real, whole
@@ -48,33 +43,6 @@ def channels_spec(
     shape = x._form.shape
     statistics = Spec(shape[1:2] if groups is None else (shape[0], groups), statistics_dtype(x))
     return [Spec(shape, x.dtype), statistics, statistics]
-
-
-def run_channels(
-    x: np.ndarray, weight: Any, bias: Any, mean: Any, variance: Any, *, groups: int | None, eps: float
-) -> tuple:
-    samples, channels, positions = folded(x.shape)
-    flat = widen(x).reshape(samples, channels, positions)
-    shared = kernels.Groups(samples, channels, groups)
-    if mean is None:
-        mean, variance = kernels.channel_statistics(flat, shared)
-    else:
-        mean, variance = mean.astype(flat.dtype), variance.astype(flat.dtype)
-    weight, bias = widened(weight, bias)
-    out = kernels.normalize_channels(flat, weight, bias, mean, variance, eps, shared)
-    return out.reshape(x.shape).astype(x.dtype, copy=False), mean, variance
-
-
-def run_channels_gradient(
-    g: np.ndarray, x: np.ndarray, weight: Any, mean: np.ndarray, variance: np.ndarray,
-    *, groups: int | None, eps: float, constant: bool,
-) -> tuple:  # fmt: skip
-    samples, channels, positions = folded(x.shape)
-    grad, flat = [widen(array).reshape(samples, channels, positions) for array in (g, x)]
-    shared = kernels.Groups(samples, channels, groups)
-    weight, mean, variance = widened(weight, mean, variance)
-    dx, dweight, dbias = kernels.channels_gradient(grad, flat, weight, mean, variance, eps, shared, constant)
-    return dx.reshape(x.shape), dweight, dbias
 
 
 def channels_gradient_spec(g: Tensor, x: Tensor, *others: Any, **_: Any) -> list[Spec]:
@@ -145,12 +113,9 @@ channels_gradient = fused(
     "channels_gradient",
     channels_gradient_parts,
     spec=channels_gradient_spec,
-    run=run_channels_gradient,
     vjp=NO_GRAD,
     samples=channels_gradient_samples,
     outputs=3,
-    spec_first=False,
-    native=True,
 )
 
 
@@ -203,13 +168,10 @@ batch_norm_op = fused(
     "native_batch_norm",
     channels_parts,
     spec=channels_spec,
-    run=run_channels,
     vjp=channels_vjp,
     samples=batch_norm_samples,
     outputs=3,
     without_grad=(1, 2),
-    spec_first=False,
-    native=True,
 )
 
 
@@ -426,13 +388,10 @@ group_norm_op = fused(
     "native_group_norm",
     channels_parts,
     spec=channels_spec,
-    run=run_channels,
     vjp=channels_vjp,
     samples=group_norm_samples,
     outputs=3,
     without_grad=(1, 2),
-    spec_first=False,
-    native=True,
 )
 
 

@@ -1,6 +1,6 @@
 """Losses over classes: nll_loss and cross_entropy.
 
-Classes are dimension 1 (0 of a 1-d input). cross_entropy with class numbers is one kernel that keeps nothing
+Classes are dimension 1 (0 of a 1-d input). cross_entropy with class numbers is one op that keeps nothing
 but its operands; its adjoint computes softmax again, which costs less than keeping it. Read next:
 ops/margin_loss.py.
 """
@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu import class_loss
-from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY, int64, uint8
+from cleargrad.core.dtype import FLOAT, OF_NUMPY, int64, uint8
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, face, fused
+from cleargrad.ops.declare import face, fused
 from cleargrad.ops.loss import check_pair, chosen_reduction, reduce_values
 from cleargrad.ops.ranges import arange
 from cleargrad.ops.samples import Fails, Sample, real, whole
-from cleargrad.ops.softmax import exponentials, log_softmax, softmax_backward, sum_along
+from cleargrad.ops.softmax import log_softmax, softmax_backward
 
 FUNCTIONAL = ("nn.functional",)
 
@@ -84,155 +83,23 @@ def adjoint_spec(
 # Kernels ---------------------------------------------------------------------------------------------------
 
 
-def read_target(x: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """Which samples are ignored (None: no sample), and class numbers that may be used as indices."""
-    count = x.shape[class_dim(x.ndim)]
-    classes = target.reshape(()) if x.ndim == 1 else target
-    classes = classes.astype(np.int64, copy=False)
-    if not classes.size:
-        return None, classes
-    low, high = np.minimum.reduce(classes, axis=None), np.maximum.reduce(classes, axis=None)
-    if low >= 0 and high < count and not low <= ignore_index <= high:
-        return None, classes
-    ignored = classes == ignore_index
-    wrong = ((classes < 0) | (classes >= count)) & ~ignored
-    if wrong.any():
-        raise error(
-            IndexError, "nll_loss", f"Target {classes[wrong].flat[0]} is out of bounds.", classes=count
-        )
-    return ignored, np.where(ignored, 0, classes)
-
-
-def has_classes(x: np.ndarray, target: np.ndarray, weight: Any, *, reduction: str, ignore_index: int) -> bool:
+def check_targets(x: np.ndarray, target: np.ndarray, *_: Any, ignore_index: int, **options: Any) -> None:
     """Raises the error for a class that does not exist; machine code would count some from the end."""
-    read_target(x, target, ignore_index)
-    return True
+    count = x.shape[class_dim(x.ndim)]
+    if not target.size:
+        return
+    low, high = np.minimum.reduce(target, axis=None), np.maximum.reduce(target, axis=None)
+    if low >= 0 and high < count:
+        return
+    classes = target.astype(np.int64, copy=False)
+    wrong = ((classes < 0) | (classes >= count)) & (classes != ignore_index)
+    if wrong.any():
+        rule = f"Target {classes[wrong].flat[0]} is out of bounds."
+        raise error(IndexError, "nll_loss", rule, classes=count)
 
 
-def has_classes_of_gradient(
-    grad: np.ndarray, x: np.ndarray, target: np.ndarray, weight: Any, **options: Any
-) -> bool:
-    return has_classes(x, target, weight, **options)
-
-
-def shares(
-    weight: np.ndarray | None, ignored: np.ndarray | None, classes: np.ndarray, kind: np.dtype, reduction: str
-) -> np.ndarray:
-    """What each sample's loss is multiplied by: its class's weight, for a mean divided by all of them."""
-    if weight is None and ignored is None:  # then all shares are equal, and one number is enough
-        share = kind.type(1)
-        return share / kind.type(classes.size) if reduction == "mean" else share
-    share = np.ones(classes.shape, kind) if weight is None else weight.astype(kind)[classes]
-    share = without(ignored, share)
-    return without(ignored, share / share.sum()) if reduction == "mean" else share
-
-
-def without(ignored: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-    """The values, with zero for samples that are ignored."""
-    return values if ignored is None else np.where(ignored, values.dtype.type(0), values)
-
-
-def place_of(x: np.ndarray, classes: np.ndarray) -> tuple:
-    """The NumPy index of every sample's own class."""
-    if x.ndim == 1:
-        return (classes,)
-    if x.ndim == 2:
-        return np.arange(len(classes)), classes
-    grid = np.ogrid[tuple(slice(extent) for extent in classes.shape)]
-    return (grid[0], classes, *grid[1:])
-
-
-def wide(x: np.ndarray) -> np.ndarray:
-    return x.astype(F32) if x.dtype in NARROW else x
-
-
-def combine(
-    values: np.ndarray,
-    x: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray | None,
-    ignored: np.ndarray | None,
-    classes: np.ndarray,
-    reduction: str,
-) -> np.ndarray:
-    """Losses of samples, weighted and reduced, in the shape and dtype of the result."""
-    values = without(ignored, values * shares(weight, ignored, classes, values.dtype, reduction))
-    if reduction == "none":
-        return values.astype(x.dtype, copy=False).reshape(target.shape)
-    total = np.add.reduce(values, axis=None)
-    if reduction == "mean" and (not values.size or (ignored is not None and ignored.all())):
-        total = np.nan
-    return np.asarray(total, x.dtype)
-
-
-def run_nll(
-    x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, *, reduction: str, ignore_index: int
-) -> np.ndarray:
-    ignored, classes = read_target(x, target, ignore_index)
-    values = -wide(x[place_of(x, classes)])
-    return combine(values, x, target, weight, ignored, classes, reduction)
-
-
-def run_nll_adjoint(
-    grad: np.ndarray,
-    x: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray | None,
-    *,
-    reduction: str,
-    ignore_index: int,
-) -> np.ndarray:
-    ignored, classes = read_target(x, target, ignore_index)
-    share = shares(weight, ignored, classes, wide(grad).dtype, reduction)
-    result = np.zeros(x.shape, grad.dtype)
-    result[place_of(x, classes)] = -share * like_samples(grad, classes)
-    return result
-
-
-def like_samples(grad: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The gradient of a loss, one for all samples or one for each."""
-    return grad.reshape(classes.shape) if grad.ndim else grad
-
-
-def run_cross_entropy(
-    x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, *, reduction: str, ignore_index: int
-) -> np.ndarray:
-    if reduction != "none" and class_loss.plain(x, target, weight, ignore_index):
-        values = class_loss.losses(x, target)
-        if values is not None:
-            total = np.add.reduce(values)
-            return np.asarray(total / x.dtype.type(len(x)) if reduction == "mean" else total, x.dtype)
-    ignored, classes = read_target(x, target, ignore_index)
-    logits, dim = wide(x), class_dim(x.ndim)
-    peak = np.maximum.reduce(logits, axis=dim, keepdims=True, initial=-np.inf)
-    shifted = np.subtract(logits, peak)
-    own = shifted[place_of(x, classes)]
-    np.exp(shifted, out=shifted)
-    values = np.log(sum_along(shifted, dim)).reshape(classes.shape) - own
-    return combine(values, x, target, weight, ignored, classes, reduction)
-
-
-def run_cross_entropy_adjoint(
-    grad: np.ndarray,
-    x: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray | None,
-    *,
-    reduction: str,
-    ignore_index: int,
-) -> np.ndarray:
-    """(softmax(x) − one_hot(target)) · grad, each sample with its share."""
-    if grad.dtype is x.dtype and class_loss.plain(x, target, weight, ignore_index):
-        scale = grad / x.dtype.type(len(x)) if reduction == "mean" else grad
-        return class_loss.gradient(x, target, scale)
-    ignored, classes = read_target(x, target, ignore_index)
-    logits, dim = wide(x), class_dim(x.ndim)
-    share = shares(weight, ignored, classes, logits.dtype, reduction)
-    scale = share * like_samples(wide(grad), classes)
-    result = exponentials(logits, dim) if x.size else logits.copy()
-    result *= (np.expand_dims(scale, dim) if scale.ndim else scale) / sum_along(result, dim)
-    result[place_of(x, classes)] -= scale
-    return result.astype(x.dtype, copy=False)
+def check_targets_of_gradient(grad: np.ndarray, *operands: Any, **options: Any) -> None:
+    check_targets(*operands, **options)
 
 
 # Ops -------------------------------------------------------------------------------------------------------
@@ -364,15 +231,13 @@ def entropy_adjoint_of_logits(
 
 def picked_loss(name: str, samples: Callable, node: str) -> Callable:
     vjp = (nll_adjoint, None, None)
-    return fused(name, nll_parts, spec=loss_spec, run=run_nll, vjp=vjp, samples=samples, node=node)
+    return fused(name, nll_parts, spec=loss_spec, check=check_targets, vjp=vjp, samples=samples, node=node)
 
 
 def entropy_loss(name: str, samples: Callable, node: str) -> Callable:
     vjp = (entropy_adjoint, None, None)
     parts = entropy_parts
-    return fused(
-        name, parts, spec=loss_spec, run=run_cross_entropy, vjp=vjp, samples=samples, node=node, native=has_classes,
-    )  # fmt: skip
+    return fused(name, parts, spec=loss_spec, check=check_targets, vjp=vjp, samples=samples, node=node)
 
 
 def entropy_parts(x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int) -> Tensor:
@@ -396,7 +261,7 @@ nll_backward = fused(
     "nll_loss_backward",
     nll_backward_parts,
     spec=adjoint_spec,
-    run=run_nll_adjoint,
+    check=check_targets_of_gradient,
     vjp=(
         # nll_loss is linear in x, so that its adjoint's adjoint is nll_loss itself.
         lambda g, target, weight, *, reduction, ignore_index: nll_op(
@@ -407,17 +272,14 @@ nll_backward = fused(
         None,
     ),
     samples=adjoint_samples,
-    spec_first=False,
 )
 cross_entropy_backward = fused(
     "cross_entropy_backward",
     entropy_backward_parts,
     spec=adjoint_spec,
-    run=run_cross_entropy_adjoint,
+    check=check_targets_of_gradient,
     vjp=(entropy_adjoint_of_grad, entropy_adjoint_of_logits, None, None),
     samples=adjoint_samples,
-    spec_first=False,
-    native=has_classes_of_gradient,
 )
 
 

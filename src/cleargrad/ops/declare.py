@@ -39,6 +39,7 @@ from cleargrad.ops.argument_names import (
     standing_for,
 )
 from cleargrad.ops.autocast import casting, uncast
+from cleargrad.ops.by_parts import by_parts
 from cleargrad.ops.flat_doors import F32, F64, binary_door, many_door, unary_door, writing_door
 from cleargrad.ops.inplace import inplace_form, write_out
 from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, register
@@ -287,10 +288,11 @@ def fused(
     name: str,
     parts: Callable,
     *,
-    spec: Callable,
-    run: Callable,
     vjp: Any,
     samples: Callable,
+    spec: Callable,
+    run: Callable | None = None,
+    check: Callable | None = None,
     node: str | None = None,
     outputs: int = 1,
     without_grad: tuple[int, ...] = (),
@@ -298,16 +300,18 @@ def fused(
     rounds: bool = True,
     native: bool | Callable = False,
 ) -> Callable:
-    """An op made of others, `parts`, for which a faster kernel and a gradient of its own are stated as well.
+    """An op made of others, `parts`, with a gradient of its own.
 
-    A recorder sees the parts, so the compiler can look inside; eager calls run the kernel. That both agree is
-    one column of the op matrix (replay = eager). `parts` takes the operands and attributes of `run`, as
-    tensors; it need not think of narrow floats, which reach it as float32 when any of the parts `rounds`.
-    With `native`, eager calls on large arrays run the compiler's program of the parts; a function of the
-    operands checks what the program would not, and says whether it suits them.
+    A recorder sees the parts, so the compiler can look inside; single calls go through them too, unless a faster
+    kernel `run` is stated, which must give the same bits: one column of the op matrix (replay = eager). Parts
+    need not think of narrow floats, which reach them as float32 when any of the parts `rounds`. `check` raises
+    errors by value on arrays before the parts run. With `native`, calls on large arrays run the compiler's
+    program of the parts and not `run`; a function of the operands says whether it suits them.
     """
-    tensors, attrs, variadic = parameters(run)
-    if native:
+    tensors, attrs, variadic = parameters(parts if run is None else run)
+    if run is None:
+        run, spec_first = by_parts(lambda: the_op, check), True
+    elif native:
         run = quickened_op(run, lambda: the_op, native if callable(native) else None)
     the_op = register(
         Op(name, spec, run, vjp, PARTS, samples, tensors, attrs, variadic, outputs,

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.core.dtype import FLOAT, INTEGER, NARROW, OF_NUMPY, get_default_dtype
+from cleargrad.core.dtype import FLOAT, INTEGER, OF_NUMPY, get_default_dtype
 from cleargrad.core.shape import Spec, broadcast, wrap_dim
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, composite, fused
+from cleargrad.ops.declare import composite, fused
 from cleargrad.ops.matmul import transposed
 from cleargrad.ops.norms import vector_norm_op
 from cleargrad.ops.pointwise import conj
@@ -38,16 +38,6 @@ def euclidean_spec(x1: Tensor, x2: Tensor) -> Spec:
     return Spec((*broadcast("cdist", a[:-2], b[:-2]), a[-2], b[-2]), x1.dtype)
 
 
-def run_euclidean(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-    """√(|x|² + |y|² − 2·x·y): one matrix product instead of all differences."""
-    kind = x1.dtype
-    if kind in NARROW:
-        return run_euclidean(x1.astype(F32), x2.astype(F32)).astype(kind)
-    squares1 = (x1 * x1).sum(-1)[..., :, None]
-    squares2 = (x2 * x2).sum(-1)[..., None, :]
-    return np.sqrt(np.maximum(squares1 + squares2 - 2 * np.matmul(x1, x2.swapaxes(-1, -2)), 0))
-
-
 def euclidean_vjp(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
     ratio = (g / out).masked_fill(out == 0, 0)
     back = transposed(ratio)
@@ -58,6 +48,7 @@ def euclidean_vjp(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> tuple[Tenso
 
 
 def euclidean_parts(x1: Tensor, x2: Tensor) -> Tensor:
+    """√(|x|² + |y|² − 2·x·y): one matrix product instead of all differences."""
     squares1 = (x1 * x1).sum(-1).unsqueeze(-1)
     squares2 = (x2 * x2).sum(-1).unsqueeze(-2)
     return (squares1 + squares2 - 2 * (x1 @ transposed(x2))).clamp(min=0).sqrt()
@@ -67,7 +58,6 @@ euclidean = fused(
     "euclidean_dist",
     euclidean_parts,
     spec=euclidean_spec,
-    run=run_euclidean,
     vjp=euclidean_vjp,
     samples=lambda: iter([Sample(real(3, 2), real(4, 2, seed=1)), Sample(real(2, 3, 2), real(4, 2, seed=1))]),
 )

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from cleargrad.backend.cpu import resample as kernels
-from cleargrad.backend.cpu.precision import widen
 from cleargrad.core.shape import Spec, as_index
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -208,20 +207,6 @@ for number, sampled in {2: numbered_samples, 3: numbered_volumes}.items():
 # Grids of affine maps --------------------------------------------------------------------------------------
 
 
-def run_affine(theta, *, size, align_corners) -> np.ndarray:
-    wide = widen(theta)
-    base = kernels.affine_base_grid(size, align_corners, wide.dtype)
-    flat = base.reshape(-1, len(size) + 1) @ wide.swapaxes(1, 2)
-    return flat.reshape(len(theta), *size, len(size)).astype(theta.dtype, copy=False)
-
-
-def run_affine_adjoint(g, *, size, align_corners) -> np.ndarray:
-    wide = widen(g)
-    base = kernels.affine_base_grid(size, align_corners, wide.dtype)
-    flat = wide.reshape(len(g), math.prod(size), len(size))
-    return (flat.swapaxes(1, 2) @ base.reshape(-1, len(size) + 1)).astype(g.dtype, copy=False)
-
-
 def base_points(like: Tensor, size: tuple, align_corners: bool) -> Tensor:
     """The homogeneous coordinates of a regular grid, one point per row."""
     return wrap(kernels.affine_base_grid(size, align_corners, like._form.dtype).reshape(-1, len(size) + 1))
@@ -240,7 +225,6 @@ affine_points = fused(
     "affine_grid_generator",
     affine_parts,
     spec=lambda theta, *, size, align_corners: Spec((theta._form.shape[0], *size, len(size)), theta.dtype),
-    run=run_affine,
     vjp=lambda g, *, size, align_corners: affine_points_adjoint(g, size=size, align_corners=align_corners),
     samples=lambda: iter([Sample(real(2, 2, 3), size=(3, 2), align_corners=False)]),
 )
@@ -248,7 +232,6 @@ affine_points_adjoint = fused(
     "affine_grid_generator_adjoint",
     affine_adjoint_parts,
     spec=lambda g, *, size, align_corners: Spec((g._form.shape[0], len(size), len(size) + 1), g.dtype),
-    run=run_affine_adjoint,
     vjp=lambda c, *, size, align_corners: affine_points(c, size=size, align_corners=align_corners),
     samples=lambda: iter([Sample(real(2, 3, 2, 2), size=(3, 2), align_corners=True)]),
 )

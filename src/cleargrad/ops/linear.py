@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cleargrad.autograd.node import edge_of, make_node
-from cleargrad.backend.cpu.sums import add_rows
-from cleargrad.codegen.native import SHARED
+from cleargrad.backend.cpu.sums import add_up
 from cleargrad.codegen.native import product as product_of_arrays
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import SPECIAL, gate, mode
@@ -21,7 +20,7 @@ from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.declare import face, fused
 from cleargrad.ops.flat_doors import F32, F64, getframe, place_of
-from cleargrad.ops.matmul import check_dtypes, matmul_door, multiply, multiply_two, transposed, unwatched
+from cleargrad.ops.matmul import check_dtypes, matmul_door, multiply, transposed, unwatched
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real
 from cleargrad.ops.views import check_tensor
@@ -57,7 +56,7 @@ def run_linear(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarra
     if kind in NARROW:
         bias, x, weight = (array.astype(F32) for array in (bias, x, weight))
     rows = x if x.ndim == 2 else x.reshape(count(x.shape[:-1]), x.shape[-1])
-    value = multiply_two(rows, weight.T)
+    value = product_of_arrays(rows, weight.T)
     if x.ndim != 2:
         value = value.reshape(*x.shape[:-1], weight.shape[0])
     value += bias
@@ -76,7 +75,7 @@ def linear_bias_gradient(g: Tensor, *, bias_shape: tuple[int, ...]) -> Tensor:
     if not unwatched(g, g) or bias_shape != form.shape[-1:] or form.ndim < 2 or not form.size:
         return g
     data = g._data
-    return wrap(add_rows(data.reshape(1, -1, data.shape[-1])))
+    return wrap(add_up(data, tuple(range(data.ndim - 1))))
 
 
 def linear_input_gradient(g: Tensor, weight: Tensor) -> Tensor:
@@ -89,7 +88,7 @@ def linear_weight_gradient(g: Tensor, x: Tensor) -> Tensor:
     left, right = g._data, x._data
     if left.ndim != 2:
         left, right = left.reshape(-1, left.shape[-1]), right.reshape(-1, right.shape[-1])
-    return wrap(multiply_two(left.T, right))
+    return wrap(product_of_arrays(left.T, right))
 
 
 linear_op = fused(
@@ -127,10 +126,7 @@ def linear_of_floats(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> T
     if not plain or b.shape != w.shape[:1] or x.shape[-1] != w.shape[1] or not x.size:
         return linear_op(bias, input, weight)
     rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-    value = product_of_arrays(rows, w.T, b) if x.size * w.shape[0] >= SHARED else None
-    if value is None:
-        value = rows.dot(w.T)
-        value += b
+    value = product_of_arrays(rows, w.T, b)
     if rows is not x:
         value = value.reshape(*x.shape[:-1], w.shape[0])
     tensor = wrap(value)

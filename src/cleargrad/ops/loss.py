@@ -11,10 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
 from cleargrad.codegen import expr
-from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY
+from cleargrad.core.dtype import FLOAT, OF_NUMPY
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor
@@ -22,7 +20,7 @@ from cleargrad.errors import error
 from cleargrad.ops.activation import logsigmoid
 from cleargrad.ops.apply import label
 from cleargrad.ops.bounds import clamp_below, clamp_both
-from cleargrad.ops.declare import F32, composite, elementwise, face, fused
+from cleargrad.ops.declare import composite, elementwise, face, fused
 from cleargrad.ops.elementary import log, log1p, sigmoid
 from cleargrad.ops.samples import Fails, Sample, binary, real, whole
 from cleargrad.ops.views import check_tensor
@@ -78,26 +76,20 @@ def elementwise_loss(
     def spec(*operands: Any, reduction: str) -> Spec:
         return Spec((), each.op.spec(*operands).dtype)
 
-    def run(*operands: Any, reduction: str) -> np.ndarray:
-        values = each.op.run(*operands)
-        total = np.add.reduce(values, axis=None, dtype=F32 if values.dtype in NARROW else None)
-        if reduction == "mean":
-            total = total / total.dtype.type(values.size)
-        return np.asarray(total, values.dtype)
+    def parts(*operands: Any, reduction: str) -> Tensor:
+        return reduce_values(each(*operands), reduction)
 
-    run.parameters = each.op.tensors, ("reduction",), False
+    parts.parameters = each.op.tensors, ("reduction",), False
     reduced = fused(
         name + "_reduced",
-        lambda *operands, reduction: reduce_values(each(*operands), reduction),
+        parts,
         spec=spec,
-        run=run,
         vjp=tuple(
             rule and behind_reduction(rule, operand)
             for rule, operand in zip(vjp, each.op.tensors, strict=True)
         ),
         samples=samples,
         node=each.op.node.__name__,
-        spec_first=False,
     )
 
     def door(*operands: Any, reduction: str) -> Tensor:

@@ -1,7 +1,7 @@
 """Matrix products: mm, bmm, matmul, and the forms that add to a tensor (addmm and its kin).
 
-Every product is one call on the last two dimensions: of BLAS, or of the compiler's tiles where BLAS would start
-threads. float16 and bfloat16 multiply in float32 and round once. Read next: ops/linear.py.
+Every product is one call on the last two dimensions, in the order that codegen/native.py speaks of. float16 and
+bfloat16 multiply in float32 and round once. Read next: ops/linear.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen.native import SHARED
+from cleargrad.backend.cpu.sums import add_up
 from cleargrad.codegen.native import product as product_of_arrays
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import NO_GRAD, SPECIAL, gate, mode
@@ -26,7 +26,6 @@ from cleargrad.ops.pointwise import check_alpha, conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor, link_view
 
-SMALL = 2_048  # elements: a smaller matrix is not worth a question
 _swap = swap_dims.op
 _swap_plan, _last_two = _swap.plan((True,)), {"dim0": -2, "dim1": -1}
 
@@ -94,36 +93,21 @@ def product_shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
 
 
 def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """np.matmul; many matrices by one are a single product of a tall matrix."""
-    if x.ndim == 2 == y.ndim:
-        return multiply_two(x, y)
-    if x.ndim > 2 and y.ndim == 2 and (x.flags.c_contiguous or x.size * y.shape[-1] >= SHARED):
+    """The product of matrices or stacks of them; many matrices by one are a single product of a tall matrix."""
+    if x.ndim > 2 and y.ndim == 2:
         rows = x.reshape(count(x.shape[:-1]), x.shape[-1])  # perhaps a copy: little beside the product
-        return multiply_two(rows, y).reshape(*x.shape[:-1], y.shape[-1])
-    if x.ndim > 2 < y.ndim and x.shape[-1] == y.shape[-2] and x.size * y.shape[-1] >= SHARED:
-        value = product_of_arrays(x, y)
-        if value is not None:
-            return value
-    return np.matmul(x, y)
+        return product_of_arrays(rows, y).reshape(*x.shape[:-1], y.shape[-1])
+    return product_of_arrays(x, y)
 
 
-def multiply_two(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The product of two matrices; `dot` costs half of np.matmul on small ones and is the same BLAS call."""
-    if x.size < SMALL:
-        return x.dot(y)
-    value = None
-    if x.ndim == 2 == y.ndim and x.shape[1] == y.shape[0] and x.size * y.shape[1] >= SHARED:
-        value = product_of_arrays(x, y)
-    return x.dot(y) if value is None else value
+def multiply_by_vector(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return product_of_arrays(x, y[:, None])[:, 0]
 
 
-def run_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    kind = x.dtype
-    if kind != y.dtype or (kind.kind == "b" and x.size and y.size):
-        raise TypeError("operands differ in dtype")  # the spec says it in our words
-    if kind in NARROW:
-        return multiply(x.astype(F32), y.astype(F32)).astype(kind)
-    return multiply(x, y)
+def multiply_vectors(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.shape != y.shape:
+        raise ValueError("vectors of different lengths")  # the spec says it in our words
+    return add_up(x * y, (0,))
 
 
 def product(
@@ -137,7 +121,15 @@ def product(
         check_dtypes(name, x, y)
         return Spec(product_shape(name, x, y), OF_NUMPY[x._form.dtype])
 
-    rules: dict[str, Any] = {"spec": spec, "run": run_product, "vjp": vjp, "samples": SAMPLES[name]}
+    def run(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        kind = x.dtype
+        if kind != y.dtype or (kind.kind == "b" and x.size and y.size):
+            raise TypeError("operands differ in dtype")  # the spec says it in our words
+        if kind in NARROW:
+            return kernel(x.astype(F32), y.astype(F32)).astype(kind)
+        return kernel(x, y)
+
+    rules: dict[str, Any] = {"spec": spec, "run": run, "vjp": vjp, "samples": SAMPLES[name]}
     rules["spec_first"] = False
     door = fused(name, parts, **rules) if parts else opaque(name, **rules)
     return binary_door(door.op, kernel)
@@ -187,18 +179,18 @@ def right_gradient(g: Tensor, x: Tensor) -> Tensor:
 SAMPLES = {"mm": mm_samples, "bmm": bmm_samples, "mv": mv_samples, "dot": dot_samples}
 MATRICES = (left_gradient, right_gradient)
 
-mm_op = product("mm", multiply_two, (2, 2), MATRICES)
+mm_op = product("mm", product_of_arrays, (2, 2), MATRICES)
 bmm_op = product("bmm", multiply, None, MATRICES)
 mv_op = product(
     "mv",
-    np.ndarray.dot,
+    multiply_by_vector,
     (2, 1),
     (lambda g, y: outer(g, conj(y)), lambda g, x: adjoint(x) @ g),
     lambda x, y: mm_op(x, y.unsqueeze(-1)).squeeze(-1),
 )
 dot_op = product(
     "dot",
-    np.ndarray.dot,
+    multiply_vectors,
     (1, 1),
     (lambda g, y: g * conj(y), lambda g, x: g * conj(x)),
     lambda x, y: (x * y).sum(),
@@ -223,7 +215,7 @@ def matmul_of_any_rank(input: Tensor, other: Tensor) -> Tensor:
 
 
 # `x @ y` goes straight to the product of two matrices when it is one.
-matmul_door = binary_door(mm_op.op, multiply_two, 2, asking("matmul", matmul_of_any_rank))
+matmul_door = binary_door(mm_op.op, product_of_arrays, 2, asking("matmul", matmul_of_any_rank))
 matmul_door.__name__ = "matmul"
 matmul_door.__doc__ = "The matrix product of the last two dimensions; earlier ones are batches and broadcast."
 matmul = composite(matmul_samples, method=True, out=True)(matmul_door)
@@ -306,7 +298,7 @@ def add_product(name: str, shape: Callable, samples: Callable, node: str | None 
             input, x, y = (array.astype(F32) for array in (input, x, y))
         value = multiply(x, y)
         if name == "addbmm":
-            value = value.sum(0, dtype=value.dtype)
+            value = add_up(value, (0,))
         if alpha != 1:
             value *= value.dtype.type(alpha)  # a fraction of integers is cut off, as in PyTorch
         if beta == 1:

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu import normalization as kernels
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.mode import mode
-from cleargrad.core.shape import Spec, count, sizes_of
+from cleargrad.core.shape import Spec, sizes_of
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import F32, composite, face, fused, wide
@@ -103,29 +102,6 @@ def rows_spec(x: Tensor, weight: Any, bias: Any, *, rank: int, eps: float, cente
     return [Spec(x._form.shape, x.dtype), statistics, statistics]
 
 
-def as_rows(x: np.ndarray, rank: int) -> np.ndarray:
-    return x.reshape(count(x.shape[: x.ndim - rank]), count(x.shape[x.ndim - rank :]))
-
-
-def run_rows(x: np.ndarray, weight: Any, bias: Any, *, rank: int, eps: float, centered: bool) -> tuple:
-    weight, bias = [None if p is None else p.reshape(-1) for p in widened(weight, bias)]
-    out, mean, variance = kernels.normalize_rows(as_rows(widen(x), rank), weight, bias, eps, centered)
-    shape = (*x.shape[: x.ndim - rank], *[1] * rank)
-    return out.reshape(x.shape).astype(x.dtype, copy=False), mean.reshape(shape), variance.reshape(shape)
-
-
-def run_rows_gradient(
-    g: np.ndarray, x: np.ndarray, weight: Any, mean: np.ndarray, variance: np.ndarray,
-    *, rank: int, eps: float, centered: bool,
-) -> tuple:  # fmt: skip
-    flat = None if weight is None else widen(weight).reshape(-1)
-    rows = (as_rows(widen(g), rank), as_rows(widen(x), rank))
-    statistics = (widen(mean).reshape(-1), widen(variance).reshape(-1))
-    dx, dweight, dbias = kernels.rows_gradient(*rows, flat, *statistics, eps, centered)
-    shape = x.shape[x.ndim - rank :]
-    return dx.reshape(x.shape), dweight.reshape(shape), dbias.reshape(shape)
-
-
 def rows_gradient_spec(
     g: Tensor, x: Tensor, weight: Any, mean: Any, variance: Any, *, rank: int, **_: Any
 ) -> list:
@@ -163,12 +139,9 @@ rows_gradient = fused(
     "rows_gradient",
     rows_gradient_parts,
     spec=rows_gradient_spec,
-    run=run_rows_gradient,
     vjp=NO_GRAD,
     samples=rows_gradient_samples,
     outputs=3,
-    spec_first=False,
-    native=True,
 )
 
 
@@ -213,25 +186,19 @@ layer_norm_op = fused(
     "native_layer_norm",
     rows_parts,
     spec=rows_spec,
-    run=run_rows,
     vjp=rows_vjp,
     samples=layer_norm_samples,
     outputs=3,
     without_grad=(1, 2),
-    spec_first=False,
-    native=True,
 )
 rms_norm_op = fused(
     "rms_norm",
     rows_parts,
     spec=rows_spec,
-    run=run_rows,
     vjp=rows_vjp,
     samples=rms_norm_samples,
     outputs=3,
     without_grad=(1, 2),
-    spec_first=False,
-    native=True,
 )
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY, can_cast
+from cleargrad.core.dtype import FLOAT, OF_NUMPY, can_cast
 from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.shape import Spec, reduced, wrap_dim, wrap_dims
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
-from cleargrad.ops.declare import F32, composite, fused
+from cleargrad.ops.declare import composite, fused
 from cleargrad.ops.decompositions import eigvalsh, svdvals
 from cleargrad.ops.linear_algebra import check_matrix, definite, inv, invertible
 from cleargrad.ops.reductions import restore, total_by_dim
@@ -35,43 +35,6 @@ def vector_norm_spec(x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bo
     if (ord < 0 or ord == inf) and any(shape[axis] == 0 for axis in dim):
         raise error(RuntimeError, op, f"the norm of order {ord} of no elements is undefined", x=x)
     return Spec(reduced(shape, dim, keepdim), kind.to_real())
-
-
-STRETCH = 4096  # elements that are added up in order; longer sums are made of such
-
-
-def run_vector_norm(x: np.ndarray, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    final = x.real.dtype
-    if final in NARROW:
-        x = x.astype(F32)
-    value = power_norm(x, ord, dim, keepdim)
-    return value if value.dtype == final else value.astype(final)
-
-
-def square_sum(x: np.ndarray) -> np.ndarray:
-    """The sum of squares of a vector: products of short stretches, which need no memory, added up pairwise."""
-    whole = x.size // STRETCH * STRETCH
-    rows, rest = x[:whole].reshape(-1, STRETCH), x[whole:]
-    return np.add.reduce(np.vecdot(rows, rows)) + np.dot(rest, rest)
-
-
-def power_norm(x: np.ndarray, ord: float, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    """(Σ |x|ᵖ)^(1/p), and its limits."""
-    if ord == 2:
-        if len(dim) == x.ndim and x.dtype.kind == "f" and x.size >= 2 * STRETCH and x.flags.c_contiguous:
-            return np.sqrt(square_sum(x.reshape(-1))).reshape((1,) * x.ndim if keepdim else ())
-        squares = x * x if x.dtype.kind != "c" else (x * x.conj()).real
-        return np.sqrt(squares.sum(dim, keepdims=keepdim))
-    size = np.abs(x)
-    if ord == inf:
-        return size.max(dim, keepdims=keepdim)
-    if ord == -inf:
-        return size.min(dim, keepdims=keepdim)
-    if ord == 0:
-        return (size != 0).sum(dim, keepdims=keepdim, dtype=size.dtype)
-    if ord == 1:
-        return size.sum(dim, keepdims=keepdim)
-    return (size**ord).sum(dim, keepdims=keepdim) ** (1 / ord)
 
 
 def vector_norm_parts(x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -114,7 +77,6 @@ vector_norm_op = fused(
     "linalg_vector_norm",
     vector_norm_parts,
     spec=vector_norm_spec,
-    run=run_vector_norm,
     vjp=vector_norm_vjp,
     samples=lambda: iter(
         [Sample(real(2, 3), ord=p, dim=(1,), keepdim=False) for p in (2, 1, 0.5, 1.5, 3, inf)]

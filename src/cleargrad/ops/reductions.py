@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cleargrad.autograd.node import edge_of
-from cleargrad.backend.cpu.sums import add_rows, kept_ones, ones
+from cleargrad.backend.cpu.sums import add_up, joined
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.dtype import dtype as Dtype
@@ -62,23 +63,6 @@ def in_float32(x: np.ndarray) -> np.ndarray:
 
 
 # Sums ------------------------------------------------------------------------------------------------------
-
-
-def add_up(x: np.ndarray, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
-    """np.add.reduce, but by products with ones where NumPy would add row after row.
-
-    That is for neighbouring axes of a float array that do not include the last: there NumPy's own sum is up
-    to ten times slower, and its error grows with the number of rows.
-    """
-    rows = len(axis) > 0 and axis[-1] - axis[0] == len(axis) - 1 and axis[-1] < x.ndim - 1
-    if not (rows and (x.dtype is F32 or x.dtype is F64) and x.flags.c_contiguous and x.size):
-        return np.add.reduce(x, axis=axis, keepdims=keepdims)
-    shape = x.shape
-    columns = math.prod(shape[axis[-1] + 1 :])
-    if columns == 1:
-        return np.add.reduce(x, axis=axis, keepdims=keepdims)
-    result = add_rows(x.reshape(math.prod(shape[: axis[0]]), -1, columns))
-    return result.reshape(reduced(shape, axis, keepdims))
 
 
 def sum_samples() -> Iterator[Sample]:
@@ -135,11 +119,9 @@ def sum(
     # `loss.sum()` of something small is written out flat, as the doors of elementwise ops are.
     data = input._data
     kind, size = data.dtype, data.size
-    if size > 1024 or not (kind is F32 or kind is F64):
+    if size > 1024 or size < 2 or not (kind is F32 or kind is F64):
         return total(input, **_all_dims[data.ndim])
-    # A dot product with ones is the quickest sum NumPy has for a small array.
-    vector = kept_ones[kind].get(size)
-    value = np.asarray(data.ravel().dot(ones(size, kind) if vector is None else vector))
+    value = add_up(data, _all_dims[data.ndim]["dim"])
     tensor = new(Tensor)
     tensor._data = tensor._form = value
     tensor._edge = tensor._grad = tensor._ver = tensor._base = None
@@ -292,7 +274,16 @@ def prod_samples() -> Iterator[Sample]:
 
 
 product, product_by_dim = (
-    reduction(name, lambda x, y: x * y, start=1, result="sum", vjp=prod_vjp, samples=samples, node=node)
+    reduction(
+        name,
+        lambda x, y: x * y,
+        start=1,
+        result="sum",
+        vjp=prod_vjp,
+        samples=samples,
+        node=node,
+        join=partial(joined, "mul", 1.0),
+    )
     for name, samples, node in (
         ("prod", prod_samples, "ProdBackward0"),
         ("prod_dim", dim_samples, "ProdBackward1"),
@@ -315,15 +306,6 @@ def logsumexp_spec(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Spec:
     return Spec(reduced(x._form.shape, dim, keepdim), x.dtype)
 
 
-def run_logsumexp(x: np.ndarray, *, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    work = in_float32(x)
-    top = np.maximum.reduce(work.real, axis=dim, keepdims=True, initial=-np.inf)
-    top = np.where(np.isfinite(top), top, 0)
-    with np.errstate(divide="ignore"):  # log 0 = −inf is the answer for an empty or all −inf line
-        result = np.log(add_up(np.exp(work - top), dim, True)) + top
-    return (result if keepdim else result.squeeze(dim)).astype(x.dtype, copy=False)
-
-
 def logsumexp_parts(x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> Tensor:
     if not extent_of(x._form.shape, dim):
         return total_by_dim(x, dim=dim, keepdim=keepdim).log()
@@ -337,10 +319,8 @@ log_total = fused(
     "logsumexp",
     logsumexp_parts,
     spec=logsumexp_spec,
-    run=run_logsumexp,
     vjp=lambda g, x, out, *, dim, keepdim: restore(g, dim, keepdim) * (x - restore(out, dim, keepdim)).exp(),
     samples=reductions(whole_tensor=False),
-    native=True,
 )
 
 

@@ -1,4 +1,4 @@
-"""Softmax and log-softmax along a dimension, with kernels that make few passes over memory.
+"""Softmax and log-softmax along a dimension.
 
 The adjoint of each is an op of its own, and closed: its gradient is written with itself. Read next:
 ops/loss.py.
@@ -9,78 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
-from cleargrad.backend.cpu.sums import ALONE, ones
-from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY
+from cleargrad.core.dtype import FLOAT, OF_NUMPY
 from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.shape import Spec, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
-from cleargrad.ops.declare import F32, F64, composite, face, fused
+from cleargrad.ops.declare import F32, composite, face, fused
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
-
-SHORT_ROW = 4096  # longer rows are summed pairwise, which is more exact
-
-
-def sum_along(x: np.ndarray, dim: int) -> np.ndarray:
-    """The sum along a dimension, kept; for rows of memory einsum's loop beats reduce several times."""
-    if dim == x.ndim - 1 and x.flags.c_contiguous and x.shape[dim] <= SHORT_ROW:
-        if x.size <= ALONE and (x.dtype is F32 or x.dtype is F64):
-            return x.dot(ones(x.shape[dim], x.dtype))[..., None]
-        return np.einsum("...i->...", x)[..., None]
-    return np.add.reduce(x, axis=dim, keepdims=True)
-
-
-def widened(kernel: Callable) -> Callable:
-    """The kernel for every float type: narrow ones are computed in float32; 0-d arrays become 1-d."""
-
-    def run(*arrays: np.ndarray, dim: int) -> np.ndarray:
-        first = arrays[0]
-        if not first.size:
-            return np.empty_like(first)
-        if not first.ndim:
-            return run(*[x.reshape(1) for x in arrays], dim=dim).reshape(())
-        if first.dtype in NARROW:
-            return kernel(*[x.astype(F32) for x in arrays], dim).astype(first.dtype)
-        return kernel(*arrays, dim)
-
-    return run
-
-
-def exponentials(x: np.ndarray, dim: int) -> np.ndarray:
-    """exp(x − max x), which cannot overflow."""
-    result = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True), order="C")
-    return np.exp(result, out=result)
-
-
-@widened
-def softmax_kernel(x: np.ndarray, dim: int) -> np.ndarray:
-    result = exponentials(x, dim)
-    return np.divide(result, sum_along(result, dim), out=result)
-
-
-@widened
-def log_softmax_kernel(x: np.ndarray, dim: int) -> np.ndarray:
-    result = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True), order="C")
-    result -= np.log(sum_along(np.exp(result), dim))
-    return result
-
-
-@widened
-def softmax_adjoint(grad: np.ndarray, out: np.ndarray, dim: int) -> np.ndarray:
-    """out · (grad − Σ grad·out)."""
-    result = np.multiply(grad, out)
-    return np.subtract(result, out * sum_along(result, dim), out=result)
-
-
-@widened
-def log_softmax_adjoint(grad: np.ndarray, out: np.ndarray, dim: int) -> np.ndarray:
-    """grad − exp(out) · Σ grad."""
-    result = np.exp(out)
-    result *= sum_along(grad, dim)
-    return np.subtract(grad, result, out=result)
 
 
 def softmax_parts(x: Tensor, *, dim: int) -> Tensor:
@@ -132,7 +68,6 @@ softmax_backward = fused(
     "softmax_backward",
     lambda grad, out, *, dim: out * (grad - (grad * out).sum(dim, True)),
     spec=adjoint_spec,
-    run=lambda grad, out, *, dim: softmax_adjoint(grad, out, dim=dim),
     vjp=(
         lambda g, out, *, dim: softmax_backward(g, out, dim=dim),
         lambda g, grad, out, *, dim: (
@@ -140,39 +75,30 @@ softmax_backward = fused(
         ),
     ),
     samples=adjoint_samples,
-    spec_first=False,
-    native=True,
 )
 log_softmax_backward = fused(
     "log_softmax_backward",
     lambda grad, out, *, dim: grad - out.exp() * grad.sum(dim, True),
     spec=adjoint_spec,
-    run=lambda grad, out, *, dim: log_softmax_adjoint(grad, out, dim=dim),
     vjp=(
         lambda g, out, *, dim: g - (g * out.exp()).sum(dim, True),
         lambda g, grad, out, *, dim: -g * out.exp() * grad.sum(dim, True),
     ),
     samples=adjoint_samples,
-    spec_first=False,
-    native=True,
 )
 softmax_op = fused(
     "softmax",
     softmax_parts,
     spec=softmax_spec("softmax"),
-    run=lambda x, *, dim: softmax_kernel(x, dim=dim),
     vjp=lambda g, out, *, dim: softmax_backward(g, out, dim=dim),
     samples=softmax_samples,
-    native=True,
 )
 log_softmax_op = fused(
     "log_softmax",
     log_softmax_parts,
     spec=softmax_spec("log_softmax"),
-    run=lambda x, *, dim: log_softmax_kernel(x, dim=dim),
     vjp=lambda g, out, *, dim: log_softmax_backward(g, out, dim=dim),
     samples=softmax_samples,
-    native=True,
 )
 
 

@@ -21,7 +21,6 @@ from cleargrad.ops import return_types
 from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.extremes import selection
 from cleargrad.ops.reductions import (
-    add_up,
     average_by_dim,
     check_float,
     dims_of,
@@ -54,16 +53,6 @@ def var_spec(x: Tensor, *, dim: tuple[int, ...], keepdim: bool, correction: floa
     return Spec(reduced(x._form.shape, dim, keepdim), x.dtype.to_real())
 
 
-def squared_spread(x: np.ndarray, dim: tuple[int, ...], keepdim: bool, correction: float) -> np.ndarray:
-    """The variance: squares of the distances from the mean, over the degrees of freedom."""
-    work = in_float32(x)
-    size = extent_of(x.shape, dim)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        away = work - np.divide(add_up(work, dim, True), size)
-        squares = (away * away.conj()).real
-        return np.divide(add_up(squares, dim, keepdim), max(size - correction, 0))
-
-
 def var_vjp(g: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> Tensor:
     degrees = extent_of(x._form.shape, dim) - correction
     scale = 2 / degrees if degrees else math.inf
@@ -78,18 +67,6 @@ def std_vjp(
     return var_vjp(through, x, dim=dim, keepdim=keepdim, correction=correction)
 
 
-def run_var(x: np.ndarray, *, dim: tuple, keepdim: bool, correction: float) -> np.ndarray:
-    return narrowed(squared_spread(x, dim, keepdim, correction), x)
-
-
-def run_std(x: np.ndarray, *, dim: tuple, keepdim: bool, correction: float) -> np.ndarray:
-    return narrowed(np.sqrt(squared_spread(x, dim, keepdim, correction)), x)
-
-
-def narrowed(result: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return result.astype(dtypes.OF_NUMPY[x.dtype].to_real().numpy, copy=False)
-
-
 def var_parts(x: Tensor, *, dim: tuple, keepdim: bool, correction: float) -> Tensor:
     away = x - average_by_dim(x, dim=dim, keepdim=True)
     squares = away * away if x.dtype.is_floating_point else (away * away.conj()).real
@@ -97,12 +74,12 @@ def var_parts(x: Tensor, *, dim: tuple, keepdim: bool, correction: float) -> Ten
     return total_by_dim(squares, dim=dim, keepdim=keepdim) / degrees
 
 
-def std_parts(x: Tensor, **attrs: Any) -> Tensor:
-    return var_parts(x, **attrs).sqrt()
+def std_parts(x: Tensor, *, dim: tuple, keepdim: bool, correction: float) -> Tensor:
+    return var_parts(x, dim=dim, keepdim=keepdim, correction=correction).sqrt()
 
 
-spread_op = fused("var", var_parts, spec=var_spec, run=run_var, vjp=var_vjp, samples=var_samples)
-deviation_op = fused("std", std_parts, spec=var_spec, run=run_std, vjp=std_vjp, samples=var_samples)
+spread_op = fused("var", var_parts, spec=var_spec, vjp=var_vjp, samples=var_samples)
+deviation_op = fused("std", std_parts, spec=var_spec, vjp=std_vjp, samples=var_samples)
 
 
 def spread(

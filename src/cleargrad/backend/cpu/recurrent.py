@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from cleargrad.codegen.expr import identity, sigmoid, tanh
-from cleargrad.codegen.native import Loop, multiply
+from cleargrad.codegen.native import Loop, product
+from cleargrad.codegen.numpy_reading import NUMPY
 
+sigmoid_of, tanh_of = NUMPY["sigmoid"], NUMPY["tanh"]
 ndarray = np.ndarray
 Order = list[tuple[slice, int]]  # for each step in the order of time: its rows, and how many they are
 
@@ -36,14 +38,6 @@ def before(states: ndarray, initial: ndarray, order: Order) -> ndarray:
     return previous
 
 
-def sigmoid_(x: ndarray) -> None:
-    """1 / (1 + exp(−x)), in place."""
-    np.negative(x, x)
-    np.exp(x, x)
-    x += 1
-    np.reciprocal(x, x)
-
-
 # One gate: h ← act(x + W h) --------------------------------------------------------------------------------
 
 
@@ -53,12 +47,12 @@ def rnn(x: ndarray, h: ndarray, weight: ndarray, order: Order, relu: bool) -> tu
     state = h.copy()
     for rows, batch in order:
         value = out[rows]
-        multiply(state[:batch], weight.T, value)
+        product(state[:batch], weight.T, out=value)
         value += x[rows]
         if relu:
             np.maximum(value, 0, out=value)
         else:
-            np.tanh(value, value)
+            tanh_of(value, value)
         state[:batch] = value
     return out, state
 
@@ -81,8 +75,8 @@ def rnn_gradient(
             part += g[rows]
         value = slope[rows]
         value *= part
-        multiply(value, weight, part)
-    return slope, g_state, multiply(slope.T, before(out, h, order))
+        product(value, weight, out=part)
+    return slope, g_state, product(slope.T, before(out, h, order))
 
 
 def start_gradient(given: ndarray | None, state: ndarray) -> ndarray:
@@ -145,23 +139,23 @@ def lstm(
             return out, h, c, gates, cells
         step = code.bound(*matrices)
         for rows, batch in order:
-            multiply(h[:batch], weight.T, gates[rows])
+            product(h[:batch], weight.T, out=gates[rows])
             step(rows.start, batch)
         return out, h, c, gates, cells
     for rows, batch in order:
         value, state, cell = gates[rows], h[:batch], c[:batch]
-        multiply(state, weight.T, value)
+        product(state, weight.T, out=value)
         value += x[rows]
-        sigmoid_(value[:, : 2 * hidden])
-        sigmoid_(value[:, 3 * hidden :])
+        sigmoid_of(value[:, : 2 * hidden], value[:, : 2 * hidden])
+        sigmoid_of(value[:, 3 * hidden :], value[:, 3 * hidden :])
         candidate = value[:, 2 * hidden : 3 * hidden]
-        np.tanh(candidate, candidate)
+        tanh_of(candidate, candidate)
         cell *= value[:, hidden : 2 * hidden]
         cell += value[:, :hidden] * candidate
         cells[rows] = cell
-        result = np.tanh(cell)
+        result = tanh_of(cell)
         result *= value[:, 3 * hidden :]
-        state[...] = out[rows] = result if projection is None else multiply(result, projection.T)
+        state[...] = out[rows] = result if projection is None else product(result, projection.T)
     return out, h, c, gates, cells
 
 
@@ -175,7 +169,7 @@ def lstm_gradient(
     f, o = gates[:, hidden : 2 * hidden], gates[:, 3 * hidden :]
     if projection is None and LSTM_BACK.code(gates) is not None:
         return *lstm_gradient_native(g, g_h, g_c, h, c, weight, out, gates, cells, order), None
-    squashed = np.tanh(cells)
+    squashed = tanh_of(cells)
     g_x = lstm_slopes(gates, squashed, before(cells, c, order), hidden)
     through_cell = o * (1 - squashed * squashed)
     g_h, g_c = start_gradient(g_h, h), start_gradient(g_c, c)
@@ -187,16 +181,16 @@ def lstm_gradient(
         part = state
         if projection is not None and g_projected is not None:
             g_projected[rows] = state
-            part = multiply(state, projection)
+            part = product(state, projection)
         cell += part * through_cell[rows]
         value = g_x[rows]  # (batch, 4, hidden)
         value[:, :3] *= cell[:, None]
         value[:, 3] *= part
         cell *= f[rows]
-        multiply(value.reshape(batch, -1), weight, state)
+        product(value.reshape(batch, -1), weight, out=state)
     g_x = g_x.reshape(gates.shape)
-    g_weight = multiply(g_x.T, before(out, h, order))
-    g_projection = None if g_projected is None else multiply(g_projected.T, o * squashed)
+    g_weight = product(g_x.T, before(out, h, order))
+    g_projection = None if g_projected is None else product(g_projected.T, o * squashed)
     return g_x, g_h, g_c, g_weight, g_projection
 
 
@@ -219,8 +213,8 @@ def lstm_gradient_native(
         back = code.bound(*matrices)
         for rows, batch in reversed(order):
             back(rows.start, batch)
-            multiply(g_x[rows], weight, g_h[:batch])
-    return g_x, g_h, g_c, multiply(g_x.T, before(out, h, order))
+            product(g_x[rows], weight, out=g_h[:batch])
+    return g_x, g_h, g_c, product(g_x.T, before(out, h, order))
 
 
 def lstm_slopes(gates: ndarray, squashed: ndarray, previous: ndarray, hidden: int) -> ndarray:
@@ -248,16 +242,16 @@ def gru(x: ndarray, h: ndarray, weight: ndarray, bias: ndarray | None, order: Or
     h = h.copy()
     for rows, batch in order:
         value, state = gates[rows], h[:batch]
-        multiply(state, weight.T, value)
+        product(state, weight.T, out=value)
         if bias is not None:
             value += bias
         candidate = value[:, 2 * hidden :]
         inner[rows] = candidate
         value[:, : 2 * hidden] += x[rows, : 2 * hidden]
-        sigmoid_(value[:, : 2 * hidden])
+        sigmoid_of(value[:, : 2 * hidden], value[:, : 2 * hidden])
         candidate *= value[:, :hidden]
         candidate += x[rows, 2 * hidden :]
-        np.tanh(candidate, candidate)
+        tanh_of(candidate, candidate)
         state -= candidate
         state *= value[:, hidden : 2 * hidden]
         state += candidate
@@ -282,10 +276,10 @@ def gru_gradient(
         value = slopes[rows]  # (batch, 4, hidden)
         value *= part[:, None]
         part *= z[rows]
-        part += multiply(value.reshape(batch, -1)[:, : 3 * hidden], weight)
+        part += product(value.reshape(batch, -1)[:, : 3 * hidden], weight)
     g_inner = slopes.reshape(len(out), -1)[:, : 3 * hidden]
     g_x = slopes[:, (0, 1, 3)].reshape(gates.shape)
-    return g_x, g_state, multiply(g_inner.T, previous), np.ascontiguousarray(g_inner)
+    return g_x, g_state, product(g_inner.T, previous), np.ascontiguousarray(g_inner)
 
 
 def gru_slopes(gates: ndarray, inner: ndarray, previous: ndarray) -> ndarray:
