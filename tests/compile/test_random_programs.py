@@ -31,7 +31,6 @@ from tests.test_fuzz import (
     Program,
     draw_program,
     problem,
-    same_numbers,
     shorten,
     start,
     step,
@@ -187,15 +186,25 @@ def compare(found: cg.Tensor, expected: cg.Tensor, where: str) -> None:
     facts = [(t.shape, t.dtype, t.requires_grad, t.is_leaf, t.retains_grad) for t in (found, expected)]
     if facts[0] != facts[1]:
         raise Different(f"{where}: {facts[0]} instead of {facts[1]}")
-    numbers = found.detach().numpy(), expected.detach().numpy()
-    if numbers[1].dtype == np.int64:  # what becomes of a NaN among whole numbers is nobody's promise
-        numbers = tuple(np.where(numbers[1] == np.iinfo(np.int64).min, 0, array) for array in numbers)
-    same_numbers(*numbers, where, True)
+    same_bits(found, expected, where)
     grads = found._grad, expected._grad
     if (grads[0] is None) != (grads[1] is None):
         raise Different(f"{where}.grad: {grads[0]} instead of {grads[1]}")
     if grads[1] is not None:
-        same_numbers(grads[0].detach().numpy(), grads[1].detach().numpy(), f"{where}.grad", True)
+        same_bits(grads[0], grads[1], f"{where}.grad")
+
+
+def same_bits(found: cg.Tensor, expected: cg.Tensor, where: str) -> None:
+    """Whether numbers are the same to the last bit, but for what bits a NaN has."""
+    numbers, wanted = found.detach().numpy(), expected.detach().numpy()
+    if wanted.dtype == np.int64:  # what becomes of a NaN among whole numbers is nobody's promise
+        numbers = np.where(wanted == np.iinfo(np.int64).min, wanted, numbers)
+    alike = (numbers == wanted) | ((numbers != numbers) & (wanted != wanted))
+    if not alike.all():
+        place = np.unravel_index(np.argmin(alike), alike.shape)
+        raise Different(
+            f"{where}: {numbers[place]!r} instead of {wanted[place]!r} at {tuple(map(int, place))}"
+        )
 
 
 def report(seed: int, native: int = NATIVE) -> str | None:

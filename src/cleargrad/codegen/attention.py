@@ -26,6 +26,7 @@ MOST = 256  # keys in a block of the gradient
 COPIED = 1 << 20  # bytes of keys and values that are copied at a time, at most
 AHEAD = 128 << 10  # bytes of a head that may be asked for while another one is worked on
 SHARED = 1 << 20  # multiply-adds of a head from which its keys are shared among threads
+MANY = 16  # units that occupy the threads of most machines
 
 
 @dataclass(frozen=True)
@@ -150,11 +151,12 @@ def forward(sizes: Sizes, threads: int = 1) -> Steps:
 
 def gradient(sizes: Sizes, threads: int = 1) -> Steps:
     """How to compute "dq", "dk" and "dv" from "g", "q", "k", "v", "mask", "out", "peaks" and "totals"."""
+    del threads  # units are cut by what there is to do alone
     sizes = sizes.simplified()
     s = sizes.structure()
     panels = -(-sizes.rows // s.panel)
     width_pitch, depth_pitch = upward(sizes.width, s.panel), upward(sizes.depth, s.panel)
-    block, chunk = blocks(sizes, s, width_pitch + depth_pitch, threads)
+    block, chunk = blocks(sizes, s, width_pitch + depth_pitch)
     chunks = -(-sizes.keys // chunk)
     s = replace(s, single=sizes.keys <= block)
     values = sizes.words() | {
@@ -178,13 +180,16 @@ def gradient(sizes: Sizes, threads: int = 1) -> Steps:
     return Steps(steps, chunks * sizes.heads * panels * sizes.width * s.panel * SIZES[s.element])
 
 
-def blocks(sizes: Sizes, s: Structure, pitches: int, threads: int) -> tuple[int, int]:
-    """Keys of a block and of a chunk, the blocks that one unit visits; both hold whole panels."""
+def blocks(sizes: Sizes, s: Structure, pitches: int) -> tuple[int, int]:
+    """Keys of a block and of a chunk, the blocks that one unit visits; both hold whole panels.
+
+    Sums over chunks are added up at the end, so how many there are must not depend on the number of threads.
+    """
     fits = FAR // ((pitches + 2 * s.panel) * SIZES[s.element])
     block = max(min(fits, MOST) // s.panel * s.panel, s.panel)
     chunks = 1
-    if sizes.heads < 2 * threads and sizes.rows * sizes.keys * sizes.width > SHARED:
-        chunks = -(-2 * threads // sizes.heads)
+    if sizes.heads < MANY and sizes.rows * sizes.keys * sizes.width > SHARED:
+        chunks = -(-MANY // sizes.heads)
     chunk = upward(-(-sizes.keys // chunks), s.panel)
     return min(block, chunk), upward(chunk, min(block, chunk))
 

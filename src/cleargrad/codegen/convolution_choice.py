@@ -309,6 +309,8 @@ def turned_packer(element: str, height: int) -> Kernel:
 FEW = 4  # results of a group: with fewer of them, vectors of results would be mostly empty
 OUTPUTS = 16 << 10  # bytes of a turned panel of the gradient: they should stay in the first cache
 SHARES = 16 << 20  # bytes of sums that may be kept in several copies
+MANY = 16  # units that occupy the threads of most machines
+EACH = 1 << 22  # multiply-adds of a unit that are worth sums of their own
 
 
 class WeightChoice:
@@ -326,6 +328,8 @@ class WeightChoice:
         self.jobs = problem.samples * self.layout.blocks
         self.share = problem.groups * self.rows * self.size
         self.share *= self.panels * self.panel if self.turned else problem.results * self.width
+        outputs = problem.samples * prod(axis.count for axis in problem.axes)
+        self.products = outputs * self.rows * problem.groups * problem.results
         self.spread_units(threads)
         room = SCRATCH - 4096 - (self.panels * self.panel_size * self.size if self.turned else 0)
         if room < self.layout.channel * self.size:
@@ -358,13 +362,17 @@ class WeightChoice:
         return Layout(self.problem.axes, rows, max(width.count, 1))
 
     def spread_units(self, threads: int) -> None:
-        """Cuts by groups if there are enough, by outputs while copies of the sums are small, else by channels."""
-        self.parts = self.channel_parts = 1
-        if self.problem.groups < 4 * threads and self.problem.groups % threads:
-            if self.share * threads <= SHARES:
-                self.parts = max(1, min(threads, self.jobs))
-            else:
-                self.channel_parts = min(threads, self.problem.channels)
+        """Cuts by groups, by outputs while copies of the sums are small, and by channels where units are few.
+
+        Sums over parts of the outputs are added up at the end, so how many there are must not depend on the
+        number of threads.
+        """
+        self.parts, most = 1, min(MANY // self.problem.groups, self.jobs, SHARES // max(self.share, 1))
+        while 2 * self.parts <= most and self.products >= 2 * self.parts * EACH:
+            self.parts *= 2
+        self.channel_parts = 1
+        if self.problem.groups * self.parts < threads:
+            self.channel_parts = min(threads, self.problem.channels)
         self.channels_part = -(-self.problem.channels // self.channel_parts)
         self.channel_parts = -(-self.problem.channels // self.channels_part)
 

@@ -179,6 +179,7 @@ exp, exp2, expm1, log, log2, log10, log1p = (
     primitive(name, 1) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")
 )
 sqrt, rsqrt, sigmoid = (primitive(name, 1) for name in ("sqrt", "rsqrt", "sigmoid"))
+normal_below = primitive("normal_below", 1)  # how much of a normal distribution lies below x
 sin, cos, tan, asin, acos, atan = (
     primitive(name, 1) for name in ("sin", "cos", "tan", "asin", "acos", "atan")
 )

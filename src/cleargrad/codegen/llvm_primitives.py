@@ -322,7 +322,10 @@ NUMBERS: Table = {
 FUNCTIONS: Table = {
     name: of_floats(getattr(module, name))
     for module, names in (
-        (vector_math, "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sigmoid tanh erf erfc hypot"),
+        (
+            vector_math,
+            "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sigmoid tanh erf erfc normal_below hypot",
+        ),
         (vector_math, "logaddexp logaddexp2"),
         (vector_angles, "sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh"),
     )

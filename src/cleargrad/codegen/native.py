@@ -155,31 +155,3 @@ def product(
     if bias is not None:
         value += bias
     return value
-
-
-# Loops of kernels ------------------------------------------------------------------------------------------
-
-
-class Loop:
-    """Scalar formulas computed together, element by element, into matrices that exist.
-
-    A formula is given the operands and the results of the formulas before it. Results may lie where operands do.
-    """
-
-    def __init__(self, operands: int, *formulas: Callable) -> None:
-        self.operands = operands
-        self.trees = [
-            formula(*[Var(f"x{k}", k) for k in range(operands + number)])
-            for number, formula in enumerate(formulas)
-        ]
-        self.made: dict[np.dtype, Any] = {}  # by dtype, what compile/eager.py makes of it
-
-    def code(self, like: np.ndarray) -> Any | None:
-        """Machine code for matrices of this dtype; None where it is not to be had, or not worth it.
-
-        `bound(results, operands)` gives a function `(first, rows)` that fills these rows of the results. Matrices
-        of fewer rows than the first result are states, which begin anew at every call. `through_time` does so step
-        by step, each with a product before or after, if it can.
-        """
-        found = kernels() if like.size >= LARGE else None
-        return None if found is None else found.loop(self, like.dtype)

@@ -60,11 +60,14 @@ def look(found: list[Callable], name: str, otherwise: Callable, operands: int) -
     return found[0]
 
 
-
 def sigmoid(x):
     # exp overflows to inf on the far left, where 1 / inf = 0 is the right answer.
     with np.errstate(over="ignore"):
         return 1 / (1 + np.exp(-x))
+
+
+def normal_below(x):
+    return 0.5 * (1 + NUMPY["erf"](x * x.dtype.type(np.sqrt(0.5))))
 
 
 def rsqrt(x):
@@ -225,6 +228,7 @@ NUMPY: dict[str, Any] = {
     "abs": np.absolute,
     "sign": sign,
     "sigmoid": sigmoid,
+    "normal_below": normal_below,
     "rsqrt": rsqrt,
     "asin": np.arcsin,
     "acos": np.arccos,
@@ -253,8 +257,8 @@ for _name in expr.PRIMITIVES:
 # What NumPy's library would round in ways of its own.
 ROUNDED = {
     1: (
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "tanh", "erf", "erfc", "sin", "cos",
-        "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "normal_below", "tanh", "erf", "erfc",
+        "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
     ),
     2: ("hypot", "logaddexp", "logaddexp2", "atan2"),
 }  # fmt: skip
@@ -368,7 +372,7 @@ def _computed_alone(tree: Expr) -> set[int]:
 
 def specialise(kernel: Callable, dtype: np.dtype) -> Callable:
     """The same kernel with its constants as 0-d arrays of a type, which NumPy takes faster than numbers."""
-    if not isinstance(kernel, FunctionType) or kernel.__closure__ or not kernel.__defaults__:
+    if not (isinstance(kernel, FunctionType) and kernel.__name__ == "formula" and kernel.__defaults__):
         return kernel
     ufunc = getattr(kernel, "commutes", None)
     if ufunc is not None:

@@ -121,7 +121,9 @@ def across(code: Code, x: Val, join: Callable[[Val, Val], Val]) -> Val:
         else:
             type = vector(element_of(x.type), half)
             low, high = (
-                code.pure(type, f"shufflevector {x}, {x.type} poison, <{half} x i32> <{numbers(first, half)}>")
+                code.pure(
+                    type, f"shufflevector {x}, {x.type} poison, <{half} x i32> <{numbers(first, half)}>"
+                )
                 for first in (0, half)
             )
         x = join(low, high)
@@ -248,14 +250,16 @@ def product_loop(kind: str) -> Kernel:
     last = code.sub(m, code.integer(1))
     with code.loop(code.integer(0), outer) as index:
         left, right, place = (code.behind(code.pointer(k), index, steps[k]) for k in range(3))
-        with code.when(ordered), code.loop(code.integer(0), n) as column:
-            with code.loop(code.integer(0), depth) as k:
-                source = code.behind(code.behind(right, column, right_column), k, right_k)
-                code.store(code.load(source, element), code.at(room, code.add(code.mul(k, n), column), element))
+        zero = code.integer(0)
+        with code.when(ordered), code.loop(zero, n) as column, code.loop(zero, depth) as k:
+            source = code.behind(code.behind(right, column, right_column), k, right_k)
+            code.store(code.load(source, element), code.at(room, code.add(code.mul(k, n), column), element))
         right = code.select(ordered, room, right)
         with code.loop(code.integer(0), m, ROWS) as row:
             # Beyond the last row the last one is computed again, to the same place.
-            lines = [code.intrinsic("smin", "i64", code.add(row, code.integer(more)), last) for more in range(ROWS)]
+            lines = [
+                code.intrinsic("smin", "i64", code.add(row, code.integer(more)), last) for more in range(ROWS)
+            ]
             starts = [code.behind(left, line, left_row) for line in lines]
             targets = [code.behind(place, line, place_row) for line in lines]
             for begin, end, together in ((code.integer(0), whole, width), (whole, n, 1)):

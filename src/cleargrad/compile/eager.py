@@ -12,7 +12,6 @@ import os
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -21,9 +20,9 @@ import numpy as np
 from cleargrad.codegen.expr import Expr
 from cleargrad.codegen.jit import addresses
 from cleargrad.codegen.llvm_reading import readable
-from cleargrad.codegen.native import Loop
 from cleargrad.codegen.team import team
-from cleargrad.compile.fuse import Member, Nest, Ref
+from cleargrad.compile.chains import Chain
+from cleargrad.compile.fuse import Member, Nest
 from cleargrad.compile.images import Native
 from cleargrad.compile.lazy import Buffer, Formulas, Load
 from cleargrad.compile.loops import conditions, kernel_of
@@ -32,7 +31,6 @@ from cleargrad.compile.program import Program
 from cleargrad.compile.rules import step
 from cleargrad.compile.signature import CHUNK, structure
 from cleargrad.compile.statements import Product
-from cleargrad.compile.stepping import make_steps
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import wrap
 from cleargrad.ops.op import Op
@@ -132,82 +130,6 @@ def made_formula(key: tuple, tree: Expr, kind: np.dtype, operands: tuple) -> For
         return _formulas[key]
 
 
-# Loops -----------------------------------------------------------------------------------------------------
-
-
-class Matrices:
-    """Machine code of formulas that are computed together over matrices; distances of rows are arguments."""
-
-    def __init__(self, trees: list[Expr], count: int, kind: np.dtype) -> None:
-        formulas = Formulas()
-        shape = (7, ANY_LENGTH)
-        strides = (2 * ANY_LENGTH, 1)
-        loads = [formulas.load(Buffer(k, shape, kind, "input", strides)) for k in range(count + len(trees))]
-        nest = Nest(shape[:1], shape[1:])
-        for number, tree in enumerate(trees):
-            given = (*loads[:count], *[Ref(member, shape) for member in nest.members])
-            nest.members.append(Member(loads[count + number], formulas.map(tree, given, kind, kind, shape)))
-        self.cost = TOUCH + nest.work
-        self.itemsize = kind.itemsize
-        arguments = structure(nest)
-        self.kernel = addresses([kernel_of(nest, arguments)])[0]
-        self.order = [loads.index(word[1]) for word in arguments.words if isinstance(word, tuple)]
-        assert len(arguments.words) == 2 + 2 * len(self.order), arguments.words
-
-    def through_time(
-        self,
-        results: tuple,
-        operands: tuple,
-        factors: tuple,
-        order: list[tuple[slice, int]],
-        product_first: bool,
-    ) -> bool:
-        """Whether all steps were made, each with a product; not where sequences have different lengths."""
-        batch = order[0][1] if order else 0
-        if not batch or any(size != batch for _, size in order):
-            return False
-        matrices = [(*operands, *results)[position] for position in self.order]
-        firsts = [rows.start for rows, _ in order]
-        return make_steps(self.kernel, matrices, factors, firsts, batch, product_first)
-
-    def bound(self, results: tuple, operands: tuple) -> Callable[[int, int], None]:
-        """A function that fills some rows, from one on, of matrices whose rows are contiguous.
-
-        Matrices of fewer rows than the first result are states: they are read and written from their first row on.
-        """
-        matrices = [(*operands, *results)[position] for position in self.order]
-        total, columns = results[0].shape
-        words = array("q", (0, columns))
-        moving = []
-        for matrix in matrices:
-            start, step = matrix.__array_interface__["data"][0], matrix.strides[0]
-            if len(matrix) == total:
-                moving.append((len(words), start, step))
-            words.extend((start, step // self.itemsize))
-        record = array("q", (self.kernel, words.buffer_info()[0], 0, 0))
-        place, cost, run = record.buffer_info()[0], columns * self.cost, team().run
-
-        def fill(
-            first: int, rows: int, kept: list = matrices
-        ) -> None:  # addresses are good while they are kept
-            words[0] = record[2] = rows
-            for position, start, step in moving:
-                words[position] = start + first * step
-            run(place, 1, 2 if rows * cost > SHARED else 1)
-
-        return fill
-
-
-def loop(formulas: Loop, kind: np.dtype) -> Matrices | None:
-    """How formulas are computed in a dtype; None if not by machine code."""
-    if not (kind is F32 or kind is F64):
-        return None
-    with _lock:
-        if kind not in formulas.made:
-            formulas.made[kind] = Matrices(formulas.trees, formulas.operands, kind)
-        return formulas.made[kind]
-
-
 # Fused ops -------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +222,8 @@ def cost_of(entry: Any) -> int:
         return prod(entry.space) * (TOUCH + entry.work)
     if isinstance(entry, Native):
         return entry.work
+    if isinstance(entry, Chain):
+        return sum(map(cost_of, entry.entries))
     return (
         prod(entry.place.shape) * entry.left.shape[-1]
         if isinstance(entry, Product)
@@ -328,4 +252,4 @@ def forget_all() -> None:
 os.register_at_fork(after_in_child=forget_all)
 when_chosen.append(_programs.clear)
 
-__all__ = ["formula", "loop", "parts", "product", "step"]
+__all__ = ["formula", "parts", "product", "step"]

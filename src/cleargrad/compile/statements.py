@@ -21,9 +21,9 @@ from cleargrad.codegen.expr import Expr, identity, trace
 from cleargrad.codegen.llvm_reading import readable
 from cleargrad.compile.attention import ATTENTION, written_at
 from cleargrad.compile.images import IMAGES, Native
-from cleargrad.compile.joining import described, homes, join_sums
+from cleargrad.compile.joining import described, homes
 from cleargrad.compile.lazy import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous, kind_of
-from cleargrad.compile.slopes import TIMES, is_passing, slopes_ahead, trees
+from cleargrad.compile.slopes import TIMES, is_passing, slopes_ahead
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
@@ -196,7 +196,6 @@ class Builder:
         self.read_sources()
         for call in self.graph.calls:
             self.read(call)
-        self.plan.statements = join_sums(self.plan.statements, self.formulas)
         taken: set[Buffer] = set()
         self.plan.outputs = [self.stored(value, taken) for value in self.graph.outputs]
         self.plan.writes = [(tensor, self.stored(value, taken)) for tensor, value in self.graph.writes]
@@ -272,9 +271,8 @@ class Builder:
             return
         if call.results[0].index in self.ahead and is_passing(self.forms[call.operands[0].index]):
             later, slope = self.ahead[call.results[0].index]
-            function, product = trees(call, later)
-            self.define(call.results[0], function, call.operands, *way)
-            self.define(slope, product, (1.0, call.operands[0]), *way)
+            self.define(call.results[0], call.op.lower, call.operands, *way)
+            self.define(slope, later.op.lower, (1.0, call.operands[0]), *way)
             self.store(slope)
             self.slopes[id(later)] = slope
             return
@@ -321,7 +319,9 @@ class Builder:
             formula = self.formulas.reshape(self.store(value, fresh=True), extents)
         place = self.formulas.reshape(whole, tuple(n for axis, n in enumerate(extents) if axis not in dims))
         assert formula is not None and isinstance(place, Load)
-        self.plan.statements.append(Reduce(place, formula, extents, dims, lower.combine, lower.start, working))
+        self.plan.statements.append(
+            Reduce(place, formula, extents, dims, lower.combine, lower.start, working)
+        )
         self.forms[result.index] = self.formulas.reshape(whole, result.spec.shape)
 
     def view(self, call: Call) -> None:
@@ -618,7 +618,7 @@ def way_of(call: Call) -> tuple[np.dtype, np.dtype] | None:
 
 
 def in_order(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A reduction's shape and reduced dimensions as backend/cpu/sums.py has them: they say in which order it adds."""
+    """A reduction's shape and reduced dimensions as backend/cpu/sums.py has them: they say in which order."""
     parts = groups(shape, dims)
     extents = [extent for extent, _ in parts]
     reduced = tuple(axis for axis, (_, is_reduced) in enumerate(parts) if is_reduced)

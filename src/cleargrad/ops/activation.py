@@ -45,14 +45,13 @@ def derivative(name: str, slope: Callable, curvature: Callable) -> Callable:
     return door
 
 
-ROOT_HALF = math.sqrt(0.5)
 DENSITY = 1 / math.sqrt(2 * math.pi)
 GELU_INNER, GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
 def gelu_slope(x: expr.Expr) -> expr.Expr:
     """Φ(x) + x·φ(x): the normal distribution and its density."""
-    return 0.5 * (1 + expr.erf(x * ROOT_HALF)) + DENSITY * x * expr.exp(-0.5 * x * x)
+    return expr.normal_below(x) + DENSITY * x * expr.exp(-0.5 * x * x)
 
 
 def gelu_tanh(x: expr.Expr) -> expr.Expr:
@@ -101,7 +100,7 @@ def gelu_samples() -> Iterator[Sample]:
 
 gelu_op = elementwise(
     "gelu",
-    lambda x: 0.5 * x * (1 + expr.erf(x * ROOT_HALF)),
+    lambda x: x * expr.normal_below(x),
     vjp=lambda g, x: gelu_backward(g, x),
     samples=gelu_samples,
     public=False,

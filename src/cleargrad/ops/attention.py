@@ -1,9 +1,7 @@
 """Scaled dot-product attention: softmax(q kᵀ · scale + mask) v.
 
-Without dropout it is one op, whose kernels (codegen/attention.py, or backend/cpu/attention.py for small arrays and
-narrow floats) never hold all scores; with dropout, or when the mask wants a gradient, it is made of other ops.
-A recorder keeps it whole, as `flash_attention`, wherever the compiler has kernels. Read next:
-ops/multi_head_attention.py.
+Without dropout it is one op, whose kernels (codegen/attention.py) never hold all scores; with dropout, or when the
+mask wants a gradient, it is made of other ops. Read next: ops/multi_head_attention.py.
 """
 
 from __future__ import annotations
@@ -15,20 +13,20 @@ from typing import Any
 import numpy as np
 
 from cleargrad.backend.cpu import attention as kernels
+from cleargrad.codegen.native import ufuncs
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
-from cleargrad.core.shape import Spec, broadcast, count
+from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.declare import face, fused, opaque, wide
 from cleargrad.ops.dropout import dropout_
-from cleargrad.ops.normalization import statistics_dtype, widen
+from cleargrad.ops.normalization import statistics_dtype
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.rearranging import diagonals
 from cleargrad.ops.samples import Fails, Sample, real, truth
 from cleargrad.ops.views import check_tensor
 
-SCORES = 1 << 21  # elements
 WIDEST = 1024  # columns of queries and of values, for which the memory of kernels suffices
 
 # Softmax of rows that may be hidden entirely ---------------------------------------------------------------
@@ -87,9 +85,9 @@ def weights_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: 
 
 
 def kept_whole(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> bool:
-    """Whether the compiler has kernels for attention on such arrays."""
+    """Whether there are kernels for attention on such arrays."""
     float_kinds = {x.dtype.name for x in (q, k, v)} in ({"float32"}, {"float64"})
-    return float_kinds and all(x.size and x.shape[-1] <= WIDEST for x in (q, k, v))
+    return float_kinds and ufuncs() is not None and all(x.size and x.shape[-1] <= WIDEST for x in (q, k, v))
 
 
 def as_added(mask: Any, q: Tensor) -> Any:
@@ -125,52 +123,6 @@ def attention_spec(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, 
     return [Spec((*lead, v._form.shape[-1]), q.dtype), statistics, statistics]
 
 
-def scores_fit(q: np.ndarray, k: np.ndarray, v: np.ndarray, *others: Any, **_: Any) -> bool:
-    """Whether a program need not hold all scores, or may, because they are few."""
-    return kept_whole(q, k, v) or q.size // max(q.shape[-1], 1) * k.shape[-2] <= SCORES
-
-
-def scores_of_gradient_fit(
-    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, *_: Any, **__: Any
-) -> bool:
-    return scores_fit(q, k, v)
-
-
-def folded(x: np.ndarray) -> np.ndarray:
-    """(heads, rows, width)."""
-    return widen(x).reshape(count(x.shape[:-2]), *x.shape[-2:])
-
-
-def folded_mask(mask: np.ndarray | None, q: np.ndarray, k: np.ndarray) -> np.ndarray | None:
-    """The mask for (heads, rows, keys), where one head's mask stands for all when they are the same."""
-    if mask is None:
-        return None
-    rows, keys = q.shape[-2], k.shape[-2]
-    if mask.ndim < 3 or count(mask.shape[:-2]) == 1:
-        return np.broadcast_to(mask.reshape(mask.shape[-2:]), (1, rows, keys))
-    return np.broadcast_to(mask, (*q.shape[:-2], rows, keys)).reshape(-1, rows, keys)
-
-
-def run_attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, *, scale: float, causal: bool
-) -> tuple[np.ndarray, ...]:
-    hidden = folded_mask(mask, q, k)
-    out, *statistics = kernels.attend(folded(q), folded(k), folded(v), hidden, scale, causal)
-    lead = q.shape[:-1]
-    out = out.reshape(*lead, v.shape[-1]).astype(q.dtype, copy=False)
-    return out, *(array.reshape(*lead, 1) for array in statistics)
-
-
-def run_attention_gradient(
-    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any,
-    out: np.ndarray, peaks: np.ndarray, totals: np.ndarray, *, scale: float, causal: bool,
-) -> tuple:  # fmt: skip
-    hidden = folded_mask(mask, q, k)
-    arrays = (folded(g), folded(q), folded(k), folded(v), hidden, folded(out), folded(peaks), folded(totals))
-    grads = kernels.attend_gradient(*arrays, scale, causal)
-    return tuple(grad.reshape(x.shape) for grad, x in zip(grads, (q, k, v), strict=True))
-
-
 def gradient_samples() -> Iterator[Sample]:
     q, k, v, out = real(3, 4), real(5, 4, seed=1), real(5, 2, seed=2), real(3, 2)
     statistics = (real(3, 1), real(3, 1, low=1.0))
@@ -183,12 +135,9 @@ attention_gradient = fused(
     spec=lambda g, q, k, v, mask, out, peaks, totals, **_: [
         Spec(x._form.shape, statistics_dtype(x)) for x in (q, k, v)
     ],
-    run=run_attention_gradient,
     vjp=NO_GRAD,
     samples=gradient_samples,
     outputs=3,
-    spec_first=False,
-    native=scores_of_gradient_fit,
 )
 
 
@@ -226,28 +175,13 @@ attention_op = fused(
     "scaled_dot_product_flash_attention_for_cpu",
     attention_parts,
     spec=attention_spec,
-    run=run_attention,
     vjp=attention_vjp,
     samples=attention_samples,
     outputs=3,
     without_grad=(1, 2),
-    spec_first=False,
-    native=scores_fit,
 )
 
-# What a recorder sees -------------------------------------------------------------------------------------
-
-
-def run_flash(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, *, scale: float, causal: bool) -> Any:
-    return attention_op.op.run(q, k, v, mask, scale=scale, causal=causal)
-
-
-def run_flash_gradient(
-    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any,
-    out: np.ndarray, peaks: np.ndarray, totals: np.ndarray, *, scale: float, causal: bool,
-) -> Any:  # fmt: skip
-    arrays = (g, q, k, v, mask, out, peaks, totals)
-    return attention_gradient.op.run(*arrays, scale=scale, causal=causal)
+# Where there are kernels ------------------------------------------------------------------------------------
 
 
 def flash_samples() -> Iterator[Sample]:
@@ -259,7 +193,7 @@ def flash_samples() -> Iterator[Sample]:
 flash_attention = opaque(
     "flash_attention",
     spec=attention_spec,
-    run=run_flash,
+    run=kernels.attend,
     vjp=NO_GRAD,
     samples=flash_samples,
     outputs=3,
@@ -268,7 +202,7 @@ flash_attention = opaque(
 flash_attention_gradient = opaque(
     "flash_attention_gradient",
     spec=attention_gradient.op.spec,
-    run=run_flash_gradient,
+    run=kernels.attend_gradient,
     vjp=NO_GRAD,
     samples=gradient_samples,
     outputs=3,

@@ -19,15 +19,18 @@ from cleargrad.core.tensor import wrap
 from cleargrad.ops.record import fresh
 
 
-def by_parts(get_op: Callable[[], Any], check: Callable | None) -> Callable:
-    """The kernel of an op that has parts; `check` raises errors that they would not."""
+def by_parts(get_op: Callable[[], Any], check: Callable | None, at_first_sight: bool) -> Callable:
+    """The kernel of an op that has parts; `check` raises errors that they would not.
+
+    Large arrays have a program at once, unless the op is so long that making one must pay by repetition.
+    """
 
     def run(*operands: Any, **attrs: Any) -> Any:
         if check is not None:
             check(*operands, **attrs)
         found = kernels()
         if found is not None:
-            large = any(type(x) is np.ndarray and x.size >= LARGE for x in operands)
+            large = at_first_sight and any(type(x) is np.ndarray and x.size >= LARGE for x in operands)
             results = found.parts(get_op(), operands, attrs, large)
             if results is not None:
                 return results

@@ -146,7 +146,10 @@ def _elementwise_rules(
 def as_type(operand: Any, target: np.dtype) -> ndarray:
     """An operand as an array of the working type; out-of-range integers wrap, as in PyTorch."""
     if isinstance(operand, ndarray):
-        return operand if operand.dtype is target else operand.astype(target)
+        if operand.dtype is target:
+            return operand
+        # Expanded dimensions would come first in memory.
+        return operand.astype(target, order="C" if 0 in operand.strides else "K")
     if type(operand) is int and target.kind in "iu":
         return np.array(operand & 0xFFFFFFFFFFFFFFFF, np.uint64).astype(target)
     return np.asarray(operand).astype(target)
@@ -299,6 +302,7 @@ def fused(
     spec_first: bool = True,
     rounds: bool = True,
     native: bool | Callable = False,
+    at_first_sight: bool = True,
 ) -> Callable:
     """An op made of others, `parts`, with a gradient of its own.
 
@@ -310,7 +314,7 @@ def fused(
     """
     tensors, attrs, variadic = parameters(parts if run is None else run)
     if run is None:
-        run, spec_first = by_parts(lambda: the_op, check), True
+        run, spec_first = by_parts(lambda: the_op, check, at_first_sight), True
     elif native:
         run = quickened_op(run, lambda: the_op, native if callable(native) else None)
     the_op = register(

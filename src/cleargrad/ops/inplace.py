@@ -48,7 +48,7 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     if mode.how == SPECIAL:
         if mode.recorder is not None:
             return assign(target, mode.recorder.call(op, operands, attrs), name)
-        if mode.waiter is not None:
+        if mode.waiter is not None and not converts(op, operands, attrs):
             with mode.waiter.together():
                 return assign(target, mode.waiter.call(op, operands, attrs), name, made_for_it=True)
     run = op.run if mode.observer is None else mode.observer.around(op)
@@ -66,6 +66,14 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
         data = target._data
         rebase(target, tie(op, operands, attrs, edges, data.shape, data.dtype, (target,)))
     return target
+
+
+def converts(op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
+    """Whether what is written has another dtype than the target: a conversion without a node of its own."""
+    kind = operands[0]._form.dtype
+    if all(x._form.dtype is kind for x in operands if isinstance(x, Tensor)):
+        return False
+    return op.spec(*operands, **attrs).dtype.numpy != kind
 
 
 def keep_old_value(op: Op, operands: tuple, edges: tuple) -> tuple:

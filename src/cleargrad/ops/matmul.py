@@ -93,8 +93,8 @@ def product_shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
 
 
 def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The product of matrices or stacks of them; many matrices by one are a single product of a tall matrix."""
-    if x.ndim > 2 and y.ndim == 2:
+    """The product of matrices or stacks of them; many matrices by one, or a vector, are a product of two."""
+    if x.ndim != 2 == y.ndim:
         rows = x.reshape(count(x.shape[:-1]), x.shape[-1])  # perhaps a copy: little beside the product
         return product_of_arrays(rows, y).reshape(*x.shape[:-1], y.shape[-1])
     return product_of_arrays(x, y)

@@ -1,8 +1,8 @@
-"""Recurrent layers: one layer in one direction is one op, whose kernel steps through time.
+"""Recurrent layers: one layer in one direction is one op, made of steps through time, and so is its gradient.
 
 The input's product with its weights is taken for all steps at once, outside the op; inside is what one step
-hands to the next (backend/cpu/recurrent.py). Rows stand one behind the other, step by step, as in packed
-sequences; `sizes` says how many sequences each step has. Read next: ops/recurrent_networks.py.
+hands to the next. Rows stand one behind the other, step by step, as in packed sequences; `sizes` says how many
+sequences each step has. Read next: ops/recurrent_networks.py.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.walk import walk
-from cleargrad.backend.cpu import recurrent as kernels
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.creation import zeros_like
-from cleargrad.ops.declare import fused, opaque, wide
+from cleargrad.ops.declare import fused
 from cleargrad.ops.joining import cat
-from cleargrad.ops.normalization import statistics_dtype, widened
+from cleargrad.ops.normalization import statistics_dtype
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Conventional, Sample, real
 
 Sizes = tuple[int, ...]
 
-# Steps in tensor operations: what a recorder sees, and what second gradients go through --------------------
+# Steps through time ----------------------------------------------------------------------------------------
 
 
 def unrolled(
@@ -37,7 +36,7 @@ def unrolled(
 
     A step returns its new states, the first of which is its output, and then what the gradient needs.
     """
-    inputs = x.reshape(-1, x._form.shape[-1]).split(list(sizes))
+    inputs = flat(x).split(list(sizes))
     found = []
     for now, batch in zip(*((part[::-1] if reverse else part) for part in (inputs, sizes)), strict=True):
         present = [state if batch == len(state._form) else state[:batch] for state in states]
@@ -49,6 +48,56 @@ def unrolled(
         )
     found = found[::-1] if reverse else found
     return [cat(list(parts)) for parts in zip(*found, strict=True)], states
+
+
+def unrolled_back(
+    step: Callable, rows: list[list[Tensor]], states: tuple, rest: tuple, sizes: Sizes, reverse: bool
+) -> tuple[list, tuple]:
+    """Runs `step(*rows, *states, *rest)` back through time; `states` are gradients of states.
+
+    A step returns gradients for its rows, and then those of the states before it.
+    """
+    found: list[tuple] = [()] * len(sizes)
+    places = range(len(sizes))
+    for place in places if reverse else places[::-1]:
+        batch = sizes[place]
+        present = [state if batch == len(state._form) else state[:batch] for state in states]
+        results = repeated(step, *[parts[place] for parts in rows], *present, *rest)
+        found[place] = results[: -len(states)]
+        states = tuple(
+            new if batch == len(old._form) else cat([new, old[batch:]])
+            for new, old in zip(results[-len(states) :], states, strict=True)
+        )
+    return [cat(list(parts)) for parts in zip(*found, strict=True)], states
+
+
+def states_before(states: Tensor, first: Tensor, sizes: Sizes, reverse: bool) -> list[Tensor]:
+    """For each step, in the order of memory, the state from which it started."""
+    after = states.split(list(sizes))
+    found: list[Tensor] = [first] * len(sizes)
+    places = range(len(sizes))
+    state = first
+    for place in places[::-1] if reverse else places:
+        batch = sizes[place]
+        found[place] = state if batch == len(state._form) else state[:batch]
+        state = after[place] if batch == len(state._form) else cat([after[place], state[batch:]])
+    return found
+
+
+def all_before(states: Tensor, first: Tensor, sizes: Sizes, reverse: bool) -> Tensor:
+    """The same in one piece."""
+    batch = sizes[0]
+    if len(set(sizes)) > 1:
+        return cat(states_before(states, first, sizes, reverse))
+    return cat([states[batch:], first] if reverse else [first, states[:-batch]])
+
+
+def flat(x: Tensor) -> Tensor:
+    return x.reshape(-1, x._form.shape[-1])
+
+
+def or_zeros(x: Tensor | None, like: Tensor) -> Tensor:
+    return zeros_like(like) if x is None else x
 
 
 def repeated(step: Callable, *operands: Any) -> tuple:
@@ -69,6 +118,27 @@ def tanh_step(x: Tensor, h: Tensor, weight: Tensor) -> tuple:
     return ((x + h @ weight.T).tanh(),)
 
 
+def rnn_gradient_parts(
+    g: Any, g_h: Any, h: Tensor, weight: Tensor, out: Tensor, *, relu: bool, sizes: Sizes, reverse: bool
+) -> tuple:
+    outs, steps = flat(out), list(sizes)
+    rows = [list(x.split(steps)) for x in (flat(or_zeros(g, out)), outs)]
+    step = relu_step_gradient if relu else tanh_step_gradient
+    (found,), (g_h,) = unrolled_back(step, rows, (or_zeros(g_h, h),), (weight,), sizes, reverse)
+    g_weight = found.T @ all_before(outs, h, sizes, reverse)
+    return found.reshape(out._form.shape), g_h, g_weight
+
+
+def relu_step_gradient(g: Tensor, out: Tensor, g_h: Tensor, weight: Tensor) -> tuple:
+    value = (g + g_h) * (out > 0)
+    return value, value @ weight
+
+
+def tanh_step_gradient(g: Tensor, out: Tensor, g_h: Tensor, weight: Tensor) -> tuple:
+    value = (g + g_h) * (1 - out * out)
+    return value, value @ weight
+
+
 def lstm_parts(
     x: Tensor, h: Tensor, c: Tensor, weight: Tensor, projection: Any, *, sizes: Sizes, reverse: bool
 ) -> tuple:
@@ -86,36 +156,30 @@ def lstm_step(x: Tensor, h: Tensor, c: Tensor, weight: Tensor, projection: Any) 
 
 
 def lstm_gradient_parts(
-    g: Any, g_h: Any, g_c: Any, h: Tensor, c: Tensor, weight: Tensor, out: Tensor, gates: Tensor, cells: Tensor,
-    *, sizes: Sizes, reverse: bool,
+    g: Any, g_h: Any, g_c: Any, h: Tensor, c: Tensor, weight: Tensor, projection: Any,
+    out: Tensor, gates: Tensor, cells: Tensor, *, sizes: Sizes, reverse: bool,
 ) -> tuple:  # fmt: skip
-    """The gradient of a layer without projection whose steps all have the same sequences, back through time."""
-    batch, hidden = c._form.shape
-    g = zeros_like(out) if g is None else g
-    g, out, h, c, weight = map(wide, (g, out, h, c, weight))
-    outs = out.reshape(-1, hidden)
-    by_step = [rows.split(batch) for rows in (g.reshape(-1, hidden), gates, cells)]
-    order = range(len(sizes))[::-1] if reverse else range(len(sizes))
-    g_h, g_c = (zeros_like(c) if part is None else wide(part) for part in (g_h, g_c))
-    found: dict[int, Tensor] = {}
-    for place in order[::-1]:
-        now, kept, after = (rows[place] for rows in by_step)
-        before = c if place == order[0] else by_step[2][place + 1 if reverse else place - 1]
-        found[place], g_h, g_c = repeated(lstm_step_gradient, now, g_h, g_c, kept, before, after, weight)
-    whole = cat([found[place] for place in range(len(sizes))])
-    first, later = (whole[-batch:], whole[:-batch]) if reverse else (whole[:batch], whole[batch:])
-    g_weight = first.T @ h
-    if len(sizes) > 1:
-        g_weight = g_weight + later.T @ (outs[batch:] if reverse else outs[:-batch])
-    return whole.reshape(*out._form.shape[:-1], -1), g_h, g_c, g_weight
+    outs, steps = flat(out), list(sizes)
+    rows = [list(x.split(steps)) for x in (flat(or_zeros(g, out)), gates, cells)]
+    rows.append(states_before(cells, c, sizes, reverse))
+    states, rest = (or_zeros(g_h, h), or_zeros(g_c, c)), (weight, projection)
+    (found, *seen), states = unrolled_back(lstm_step_gradient, rows, states, rest, sizes, reverse)
+    g_weight = found.T @ all_before(outs, h, sizes, reverse)
+    grads = (found.reshape(*out._form.shape[:-1], -1), *states, g_weight)
+    if projection is None:
+        return grads
+    hidden = cells._form.shape[1]
+    return *grads, seen[0].T @ (gates[:, 3 * hidden :] * cells.tanh())
 
 
 def lstm_step_gradient(
-    g: Tensor, g_h: Tensor, g_c: Tensor, gates: Tensor, before: Tensor, after: Tensor, weight: Tensor
-) -> tuple:
-    """The gradients of a step's gates before their functions, of the state and of the cells."""
+    g: Tensor, gates: Tensor, after: Tensor, before: Tensor, g_h: Tensor, g_c: Tensor,
+    weight: Tensor, projection: Any,
+) -> tuple:  # fmt: skip
+    """The gradients of a step's gates before their functions, of what it projects, of state and cells."""
     i, f, n, o = gates.split(after._form.shape[1], 1)
-    seen, g_h = after.tanh(), g + g_h
+    seen, total = after.tanh(), g + g_h
+    g_h = total if projection is None else total @ projection
     g_c = g_c + g_h * o * (1 - seen * seen)
     parts = (
         g_c * n * i * (1 - i),
@@ -124,7 +188,8 @@ def lstm_step_gradient(
         g_h * seen * o * (1 - o),
     )
     value = cat(parts, 1)
-    return value, value @ weight, g_c * f
+    kept = (value,) if projection is None else (value, total)
+    return *kept, value @ weight, g_c * f
 
 
 def gru_parts(x: Tensor, h: Tensor, weight: Tensor, bias: Any, *, sizes: Sizes, reverse: bool) -> tuple:
@@ -140,6 +205,32 @@ def gru_step(x: Tensor, h: Tensor, weight: Tensor, bias: Any) -> tuple:
     r, z = (r + x_r).sigmoid(), (z + x_z).sigmoid()
     n = (x_n + r * inner).tanh()
     return n + z * (h - n), cat([r, z, n], 1), inner.contiguous()
+
+
+def gru_gradient_parts(
+    g: Any, g_h: Any, h: Tensor, weight: Tensor, out: Tensor, gates: Tensor, inner: Tensor,
+    *, sizes: Sizes, reverse: bool,
+) -> tuple:  # fmt: skip
+    """The gradients of x, of the first state, of the weight, and of W h + b, whose sum is the bias's."""
+    outs, steps = flat(out), list(sizes)
+    rows = [list(x.split(steps)) for x in (flat(or_zeros(g, out)), gates, inner)]
+    rows.append(states_before(outs, h, sizes, reverse))
+    (found, within), (g_h,) = unrolled_back(
+        gru_step_gradient, rows, (or_zeros(g_h, h),), (weight,), sizes, reverse
+    )
+    g_weight = within.T @ all_before(outs, h, sizes, reverse)
+    return found.reshape(*out._form.shape[:-1], -1), g_h, g_weight, within
+
+
+def gru_step_gradient(
+    g: Tensor, gates: Tensor, inner: Tensor, before: Tensor, g_h: Tensor, weight: Tensor
+) -> tuple:
+    r, z, n = gates.split(before._form.shape[1], 1)
+    total = g + g_h
+    g_n = total * (1 - z) * (1 - n * n)
+    g_r, g_z = g_n * r * inner * (1 - r), total * (before - n) * z * (1 - z)
+    within = cat([g_r, g_z, g_n * r], 1)
+    return cat([g_r, g_z, g_n], 1), within, total * z + within @ weight
 
 
 def pulled_through(parts: Callable, g: list, operands: tuple, **attrs: Any) -> list:
@@ -161,11 +252,6 @@ def pulled_through(parts: Callable, g: list, operands: tuple, **attrs: Any) -> l
         mode.set(**before)
     grads = iter(found)
     return [None if x is None else next(grads) for x in inputs]
-
-
-def either(kernel: Callable, parts: Callable) -> Any:
-    """A gradient by a kernel, or made of ops: to be differentiated, or to be recorded."""
-    return parts() if mode.grad or mode.recorder is not None else kernel()
 
 
 # Shapes ----------------------------------------------------------------------------------------------------
@@ -211,79 +297,6 @@ def gru_spec(x: Tensor, h: Tensor, weight: Tensor, bias: Any, **_: Any) -> list[
     ]
 
 
-# Kernels on rows -------------------------------------------------------------------------------------------
-
-
-def flat(x: np.ndarray | None) -> Any:
-    return x if x is None or x.ndim == 2 else x.reshape(-1, x.shape[-1])
-
-
-def finished(results: tuple, like: np.ndarray, public: int) -> tuple:
-    """The first result in the leading dimensions of the input, the first `public` ones in its dtype."""
-    out = results[0].reshape(*like.shape[:-1], -1) if like.ndim > 2 else results[0]
-    values = (out, *results[1:])
-    return tuple(
-        value.astype(like.dtype, copy=False) if number < public else value
-        for number, value in enumerate(values)
-    )
-
-
-def run_rnn(
-    x: np.ndarray, h: np.ndarray, weight: np.ndarray, *, relu: bool, sizes: Sizes, reverse: bool
-) -> tuple:
-    order = kernels.order_of(sizes, reverse)
-    wide = widened(flat(x), h, weight)
-    return finished(kernels.rnn(*wide, order=order, relu=relu), x, 2)
-
-
-def run_lstm(
-    x: np.ndarray, h: np.ndarray, c: np.ndarray, weight: np.ndarray, projection: Any,
-    *, sizes: Sizes, reverse: bool,
-) -> tuple:  # fmt: skip
-    order = kernels.order_of(sizes, reverse)
-    wide = widened(flat(x), h, c, weight, projection)
-    return finished(kernels.lstm(*wide, order=order), x, 3)
-
-
-def run_gru(
-    x: np.ndarray, h: np.ndarray, weight: np.ndarray, bias: Any, *, sizes: Sizes, reverse: bool
-) -> tuple:
-    order = kernels.order_of(sizes, reverse)
-    wide = widened(flat(x), h, weight, bias)
-    return finished(kernels.gru(*wide, order=order), x, 2)
-
-
-def run_rnn_gradient(
-    g: Any, g_h: Any, h: np.ndarray, weight: np.ndarray, out: np.ndarray,
-    *, relu: bool, sizes: Sizes, reverse: bool,
-) -> tuple:  # fmt: skip
-    order = kernels.order_of(sizes, reverse)
-    wide = widened(flat(g), g_h, h, weight, flat(out))
-    g_x, *rest = kernels.rnn_gradient(*wide, order=order, relu=relu)
-    return g_x.reshape(out.shape), *rest
-
-
-def run_lstm_gradient(
-    g: Any, g_h: Any, g_c: Any, h: np.ndarray, c: np.ndarray, weight: np.ndarray, projection: Any,
-    out: np.ndarray, gates: np.ndarray, cells: np.ndarray, *, sizes: Sizes, reverse: bool,
-) -> tuple:  # fmt: skip
-    order = kernels.order_of(sizes, reverse)
-    wide = widened(flat(g), g_h, g_c, h, c, weight, projection, flat(out), gates, cells)
-    g_x, *rest, g_projection = kernels.lstm_gradient(*wide, order=order)
-    found = (g_x.reshape(*out.shape[:-1], -1), *rest)
-    return found if projection is None else (*found, g_projection)
-
-
-def run_gru_gradient(
-    g: Any, g_h: Any, h: np.ndarray, weight: np.ndarray,
-    out: np.ndarray, gates: np.ndarray, inner: np.ndarray, *, sizes: Sizes, reverse: bool,
-) -> tuple:  # fmt: skip
-    order = kernels.order_of(sizes, reverse)
-    wide = widened(flat(g), g_h, h, weight, flat(out), gates, inner)
-    g_x, *rest = kernels.gru_gradient(*wide, order=order)
-    return g_x.reshape(*out.shape[:-1], -1), *rest
-
-
 # The ops ---------------------------------------------------------------------------------------------------
 
 PACKED: dict[str, Any] = {"sizes": (3, 2, 2), "reverse": False}
@@ -294,16 +307,16 @@ def rnn_gradient_spec(g: Any, g_h: Any, h: Tensor, weight: Tensor, out: Tensor, 
     return [Spec(t._form.shape, statistics_dtype(out)) for t in (out, h, weight)]
 
 
-rnn_gradient = opaque(
+rnn_gradient = fused(
     "rnn_layer_gradient",
+    rnn_gradient_parts,
     spec=rnn_gradient_spec,
-    run=run_rnn_gradient,
     vjp=NO_GRAD,
     samples=lambda: iter(
         [Sample(real(7, 2), None, real(3, 2), real(2, 2), real(7, 2), relu=False, **PACKED)]
     ),
     outputs=3,
-    spec_first=False,
+    at_first_sight=False,
 )
 
 
@@ -317,10 +330,10 @@ def lstm_gradient_spec(
     return found + [Spec(t._form.shape, kind) for t in others]
 
 
-lstm_gradient = opaque(
+lstm_gradient = fused(
     "lstm_layer_gradient",
+    lstm_gradient_parts,
     spec=lstm_gradient_spec,
-    run=run_lstm_gradient,
     vjp=NO_GRAD,
     samples=lambda: iter(
         [
@@ -340,7 +353,7 @@ lstm_gradient = opaque(
         ]
     ),
     outputs=4,
-    spec_first=False,
+    at_first_sight=False,
 )
 
 
@@ -352,16 +365,16 @@ def gru_gradient_spec(
     return [Spec(shape, kind) for shape in shapes]
 
 
-gru_gradient = opaque(
+gru_gradient = fused(
     "gru_layer_gradient",
+    gru_gradient_parts,
     spec=gru_gradient_spec,
-    run=run_gru_gradient,
     vjp=NO_GRAD,
     samples=lambda: iter(
         [Sample(real(7, 2), None, real(3, 2), real(6, 2), real(7, 2), real(7, 6), real(7, 2), **PACKED)]
     ),
     outputs=4,
-    spec_first=False,
+    at_first_sight=False,
 )
 
 
@@ -369,10 +382,9 @@ def rnn_vjp(
     g: list, x: Tensor, h: Tensor, weight: Tensor, out0: Tensor, *, relu: bool, sizes: Sizes, reverse: bool
 ) -> Any:
     attrs = {"relu": relu, "sizes": sizes, "reverse": reverse}
-    return either(
-        lambda: rnn_gradient(*g[:2], h, weight, out0, **attrs),
-        lambda: pulled_through(rnn_parts, g, (x, h, weight), **attrs),
-    )
+    if mode.grad:  # it will itself be differentiated
+        return pulled_through(rnn_parts, g, (x, h, weight), **attrs)
+    return rnn_gradient(*g[:2], h, weight, out0, **attrs)
 
 
 def lstm_vjp(
@@ -380,18 +392,10 @@ def lstm_vjp(
     out0: Tensor, out3: Tensor, out4: Tensor, *, sizes: Sizes, reverse: bool,
 ) -> Any:  # fmt: skip
     attrs: dict[str, Any] = {"sizes": sizes, "reverse": reverse}
-
-    def kernel() -> tuple:
-        found = lstm_gradient(*g[:3], h, c, weight, projection, out0, out3, out4, **attrs)
-        return found if projection is not None else (*found, None)
-
-    def parts() -> Any:
-        if mode.grad or projection is not None or len(set(sizes)) > 1:
-            return pulled_through(lstm_parts, g[:3], (x, h, c, weight, projection), **attrs)
-        g_out, g_h, g_c = g[:3]
-        return *lstm_gradient_parts(g_out, g_h, g_c, h, c, weight, out0, out3, out4, **attrs), None
-
-    return either(kernel, parts)
+    if mode.grad:
+        return pulled_through(lstm_parts, g[:3], (x, h, c, weight, projection), **attrs)
+    found = lstm_gradient(*g[:3], h, c, weight, projection, out0, out3, out4, **attrs)
+    return found if projection is not None else (*found, None)
 
 
 def gru_vjp(
@@ -399,12 +403,10 @@ def gru_vjp(
     out0: Tensor, out2: Tensor, out3: Tensor, *, sizes: Sizes, reverse: bool,
 ) -> Any:  # fmt: skip
     attrs: dict[str, Any] = {"sizes": sizes, "reverse": reverse}
-
-    def kernel() -> tuple:
-        *found, inner = gru_gradient(*g[:2], h, weight, out0, out2, out3, **attrs)
-        return *found, None if bias is None else inner.sum(0)
-
-    return either(kernel, lambda: pulled_through(gru_parts, g[:2], (x, h, weight, bias), **attrs))
+    if mode.grad:
+        return pulled_through(gru_parts, g[:2], (x, h, weight, bias), **attrs)
+    *found, inner = gru_gradient(*g[:2], h, weight, out0, out2, out3, **attrs)
+    return *found, None if bias is None else inner.sum(0)
 
 
 def rnn_samples() -> Iterator[Sample]:
@@ -428,33 +430,33 @@ rnn_layer = fused(
     "rnn_layer",
     rnn_parts,
     spec=rnn_spec,
-    run=run_rnn,
     vjp=rnn_vjp,
     samples=rnn_samples,
     node="StackBackward0",
     outputs=2,
+    at_first_sight=False,
 )
 lstm_layer = fused(
     "lstm_layer",
     lstm_parts,
     spec=lstm_spec,
-    run=run_lstm,
     vjp=lstm_vjp,
     samples=lstm_samples,
     node="MkldnnRnnLayerBackward0",
     outputs=5,
     without_grad=(3, 4),
+    at_first_sight=False,
 )
 gru_layer = fused(
     "gru_layer",
     gru_parts,
     spec=gru_spec,
-    run=run_gru,
     vjp=gru_vjp,
     samples=gru_samples,
     node="StackBackward0",
     outputs=4,
     without_grad=(2, 3),
+    at_first_sight=False,
 )
 for door in (rnn_layer, lstm_layer, gru_layer):
     door.op.node.fills_zeros = False  # the kernels take None for outputs nobody used

@@ -71,7 +71,9 @@ def layout(shape: tuple[int, ...], dims: tuple[int, ...], keepdims: bool) -> Lay
     return Layout(False, None if order == tuple(range(len(shape))) else order, seen, left)
 
 
-def joined(name: str, start: float, x: np.ndarray, axis: tuple[int, ...], keepdims: bool = False) -> np.ndarray:
+def joined(
+    name: str, start: float, x: np.ndarray, axis: tuple[int, ...], keepdims: bool = False
+) -> np.ndarray:
     """The sum ("add") or the product ("mul") over dimensions."""
     found = layout(x.shape, axis, keepdims)
     made = ufuncs() if found is not None and (x.dtype is F32 or x.dtype is F64) else None
