@@ -38,7 +38,7 @@ def nests(entries: list[Any]) -> Iterator[Nest]:
 def dear_nests(program: Program) -> int:
     """How many nests compute an exponential or the like."""
     keys = [structure(nest).key for nest in nests(program.entries)]
-    return sum(any(f"{name}(" in key for name in ("erf", "exp", "tanh", "sigmoid")) for key in keys)
+    return sum(any(f"{name}(" in key for name in ("erf", "exp", "tanh", "sigmoid", "normal_below")) for key in keys)
 
 
 def checked(function: Callable, *leaves: Any, kind: Any = None, several: bool = False) -> Program:

@@ -7,7 +7,7 @@ codegen/vector_math.py, reductions and products in the one order that all kernel
 
   products   k after k, each multiplied and added with one rounding, from zero
   rows       lane by lane along the last reduced dimension, lanes joined at the end (`walk_in_order`)
-  columns    row after row
+  columns    row after row, in blocks whose sums are added up, so that errors do not grow with the number of rows
 
 A machine without LLVM has no programs either, and NumPy's own functions do. Read next: codegen/native.py.
 """
@@ -15,7 +15,8 @@ A machine without LLVM has no programs either, and NumPy's own functions do. Rea
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -31,6 +32,7 @@ LETTERS = (np.dtype(np.float32).num, np.dtype(np.float64).num)
 PARAMETERS = [Val(name, "ptr") for name in ("%args", "%dims", "%steps", "%data")]
 ABREAST = 4  # vectors at a time, where sums would otherwise wait for each other
 ROWS = 4  # of a product that are computed together
+BLOCK = 256  # rows of a column that are joined in order
 ROOM = 4096  # elements of a right operand that are put in order on the stack
 
 
@@ -193,6 +195,20 @@ def rows_loop(name: str, start: float, kind: str) -> Kernel:
     return code.finished()
 
 
+@contextmanager
+def in_blocks(
+    code: Code, rows: Val, start: Any, totals: list[Val], type: str, join: Callable[[Val, Val], Val]
+) -> Iterator[tuple[Val, list[Val]]]:
+    """A loop over rows that joins them into parts, and these block by block into the totals."""
+    with code.loop(code.integer(0), rows, BLOCK) as first:
+        parts = [code.slot(type, code.const(start, type)) for _ in totals]
+        beyond = code.add(first, code.integer(BLOCK))
+        with code.loop(first, code.select(code.compare("slt", beyond, rows), beyond, rows)) as row:
+            yield row, parts
+        for total, part in zip(totals, parts, strict=True):
+            code.set(total, join(code.get(total, type), code.get(part, type)))
+
+
 @named
 def columns_loop(name: str, start: float, kind: str) -> Kernel:
     """(n, k) -> (k): every column by itself, row after row."""
@@ -216,11 +232,15 @@ def columns_loop(name: str, start: float, kind: str) -> Kernel:
             with code.loop(begin, end, together * banks) as column:
                 totals = [code.slot(type, code.const(start, type)) for _ in range(banks)]
                 first = code.behind(source, column, column_step)
-                with code.loop(code.integer(0), rows) as row:
+
+                def join(a: Val, b: Val) -> Val:
+                    return joined(code, name, kind, a, b)
+
+                with in_blocks(code, rows, start, totals, type, join) as (row, parts):
                     line = code.behind(first, row, row_step)
-                    for bank, total in enumerate(totals):
+                    for bank, part in enumerate(parts):
                         value = code.load(code.at(line, code.integer(bank * together), element), type)
-                        code.set(total, joined(code, name, kind, code.get(total, type), value))
+                        code.set(part, join(code.get(part, type), value))
                 target = code.behind(place, column, place_step)
                 for bank, total in enumerate(totals):
                     code.store(code.get(total, type), code.at(target, code.integer(bank * together), element))

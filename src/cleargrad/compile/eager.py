@@ -32,6 +32,7 @@ from cleargrad.compile.rules import step
 from cleargrad.compile.signature import CHUNK, structure
 from cleargrad.compile.statements import Product
 from cleargrad.core.mode import mode
+from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import wrap
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder
@@ -198,8 +199,8 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
     try:
         with Recorder() as recorder:
             given = [recorder.input(wrap(x)) if isinstance(x, np.ndarray) else x for x in operands]
-            outs = op.parts(*given, **attrs)  # type: ignore[misc]
-            graph = recorder.finish(outs if isinstance(outs, (tuple, list)) else [outs])
+            spec = op.spec(*given, **attrs)
+            graph = recorder.finish(recorder.parts_of(op, tuple(given), attrs, spec))
     except CaptureError:
         return None
     finally:
@@ -213,7 +214,7 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
     program.forget_making(graph)
     if cost < SHARED and program.only_native is not None:
         program.only_native = [(*part[:2], 1) for part in program.only_native]
-    return Parts(program, isinstance(outs, (tuple, list)))
+    return Parts(program, not isinstance(spec, Spec))
 
 
 def cost_of(entry: Any) -> int:

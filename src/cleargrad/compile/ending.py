@@ -282,6 +282,8 @@ def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
     """The part of an array without gaps that lies in it as a form lies in a frame."""
     if form.shape == frame.shape and form.strides == frame.strides and form.dtype == frame.dtype:
         return whole.view()
+    if not form.size:
+        return np.empty(form.shape, form.dtype)
     order = sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis])
     memory = whole.transpose(order).reshape(-1).view(np.uint8)
     return np.ndarray(form.shape, form.dtype, memory, address(form) - address(frame), form.strides)

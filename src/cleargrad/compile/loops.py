@@ -19,7 +19,7 @@ from cleargrad.codegen.expr import Expr, Var
 from cleargrad.codegen.jit import Kernel, lanes
 from cleargrad.codegen.llvm_reading import convert, read
 from cleargrad.codegen.llvm_text import Code, Val, element_of, vector, width_of
-from cleargrad.codegen.ufuncs import ABREAST, across
+from cleargrad.codegen.ufuncs import ABREAST, BLOCK, across
 from cleargrad.compile.fuse import Member, Nest, Ref
 from cleargrad.compile.lazy import Lazy, Load, Map, Number, kind_of
 from cleargrad.compile.signature import CHUNK, Arguments, abreast, breadth, flat, is_row, spills_fit
@@ -511,15 +511,20 @@ class Emitter:
         code, nest = self.code, self.nest
         slots = {id(m): [self.accumulator(m, width) for _ in range(count)] for m in nest.members}
         self.row_count = len(nest.rows)
-        with ExitStack() as loops:
-            inner = [
-                loops.enter_context(code.loop(code.integer(0), self.extent(axis)))
-                for axis in range(nest.outer, len(nest.rows))
-            ]
-            self.row_index, self.outside = [*outer, *inner], {}
-            for bank in range(count):
-                self.col_index = [code.add(first, code.integer(bank * width))]
-                self.point(nest.members, width, {key: found[bank] for key, found in slots.items()})
+        with ExitStack() as blocks:
+            first_row, beyond = self.block_of_rows(blocks)
+            parts = {id(m): [self.accumulator(m, width) for _ in range(count)] for m in nest.members}
+            with code.loop(first_row, beyond) as row:
+                self.row_index, self.outside = [*outer, row], {}
+                for bank in range(count):
+                    self.col_index = [code.add(first, code.integer(bank * width))]
+                    self.point(nest.members, width, {key: found[bank] for key, found in parts.items()})
+            for member in nest.members:
+                kind = kind_of(member.rule.working)
+                type = vector(register(kind), width)
+                for total, part in zip(slots[id(member)], parts[id(member)], strict=True):
+                    pair = [code.get(total, type), code.get(part, type)]
+                    code.set(total, read(code, member.rule.combine, pair, kind))
         for member in nest.members:
             for bank in range(count):
                 column = code.add(first, code.integer(bank * width))
@@ -527,6 +532,13 @@ class Emitter:
                 value = code.get(slots[id(member)][bank], vector(register(kind), width))
                 value = convert(code, value, kind, kind_of(member.place.dtype))
                 self.put_column(member.place, outer, column, value)
+
+    def block_of_rows(self, blocks: ExitStack) -> tuple[Val, Val]:
+        """Opens a loop over blocks of the rows that are reduced: the first row of one, and where it ends."""
+        code, rows = self.code, self.extent(self.nest.outer)
+        first = blocks.enter_context(code.loop(code.integer(0), rows, BLOCK))
+        beyond = code.add(first, code.integer(BLOCK))
+        return first, code.select(code.compare("slt", beyond, rows), beyond, rows)
 
     def put_column(self, place: Load, outer: list[Val], column: Val, value: Val) -> None:
         code, memory = self.code, MEMORY[kind_of(place.dtype)]

@@ -16,7 +16,7 @@ from cleargrad.codegen.native import LARGE, kernels
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import wrap
-from cleargrad.ops.record import fresh
+from cleargrad.ops.record import Recorder
 
 
 def by_parts(get_op: Callable[[], Any], check: Callable | None, at_first_sight: bool) -> Callable:
@@ -41,14 +41,14 @@ def by_parts(get_op: Callable[[], Any], check: Callable | None, at_first_sight: 
 
 def one_by_one(op: Any, operands: tuple, attrs: dict[str, Any]) -> Any:
     before = mode.set(
-        grad=False, autocast=None, observer=None, recorder=None, waiter=None, saved_hooks=None, inference=False,
+        observer=None, recorder=None, waiter=None, saved_hooks=None, inference=False,
         anomaly=False,
     )  # fmt: skip
     try:
         tensors = tuple([wrap(x) if type(x) is np.ndarray else x for x in operands])
-        spec, outs = op.spec(*tensors, **attrs), op.parts(*tensors, **attrs)
-        if isinstance(spec, Spec):
-            return fresh(outs, spec, tensors)._data
-        return tuple([fresh(out, part, tensors)._data for out, part in zip(outs, spec, strict=True)])
+        spec = op.spec(*tensors, **attrs)
+        with np.errstate(all="ignore"):
+            results = tuple([out._data for out in Recorder.parts_of(op, tensors, attrs, spec)])
+        return results[0] if isinstance(spec, Spec) else results
     finally:
         mode.set(**before)

@@ -220,15 +220,14 @@ def reduction(
     def run(x: ndarray, *, dim: tuple[int, ...], keepdim: bool) -> ndarray:
         kind = x.dtype
         if kind is F32 or kind is F64:
-            return join(x, axis=dim, keepdims=keepdim)
+            return np.asarray(join(x, axis=dim, keepdims=keepdim), order="C")
         target = final(OF_NUMPY[kind]).numpy
         working = F32 if target in NARROW else target
         if result == "bool" and kind.kind != "b":
             x = x.astype(np.bool_)
         elif kind is not working:
             x = x.astype(working)
-        value = join(x, axis=dim, keepdims=keepdim)
-        return value if value.dtype == target else value.astype(target)
+        return np.asarray(join(x, axis=dim, keepdims=keepdim), target, order="C")
 
     the_op = register(
         Op(name, spec, run, vjp, Reduction(tree, start), samples, ("x",), ("dim", "keepdim"),

@@ -48,7 +48,10 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     if mode.how == SPECIAL:
         if mode.recorder is not None:
             return assign(target, mode.recorder.call(op, operands, attrs), name)
-        if mode.waiter is not None and not converts(op, operands, attrs):
+        if mode.waiter is not None:
+            if converts(op, operands, attrs):
+                settle("a write that converts")
+                return at_once(op, operands, attrs)
             with mode.waiter.together():
                 return assign(target, mode.waiter.call(op, operands, attrs), name, made_for_it=True)
     run = op.run if mode.observer is None else mode.observer.around(op)
@@ -66,6 +69,15 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
         data = target._data
         rebase(target, tie(op, operands, attrs, edges, data.shape, data.dtype, (target,)))
     return target
+
+
+def at_once(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
+    """A write that does not wait."""
+    before = mode.wait(None)
+    try:
+        return call_inplace(op, operands, attrs)
+    finally:
+        mode.wait(before)
 
 
 def converts(op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:

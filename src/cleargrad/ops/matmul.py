@@ -94,6 +94,8 @@ def product_shape(op: str, x: Tensor, y: Tensor) -> tuple[int, ...]:
 
 def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The product of matrices or stacks of them; many matrices by one, or a vector, are a product of two."""
+    if y.ndim == 1:
+        return multiply_by_vector(x, y)
     if x.ndim != 2 == y.ndim:
         rows = x.reshape(count(x.shape[:-1]), x.shape[-1])  # perhaps a copy: little beside the product
         return product_of_arrays(rows, y).reshape(*x.shape[:-1], y.shape[-1])
@@ -107,7 +109,7 @@ def multiply_by_vector(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def multiply_vectors(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.shape != y.shape:
         raise ValueError("vectors of different lengths")  # the spec says it in our words
-    return add_up(x * y, (0,))
+    return add_up(x * y, (0,)) if x.dtype.kind == "f" else np.asarray(x.dot(y))
 
 
 def product(

@@ -221,7 +221,7 @@ def logcumsumexp_spec(x: Tensor, *, dim: int) -> Spec:
 
 
 def run_logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
-    return scanned(np.logaddexp, in_float32(x), dim).astype(x.dtype, copy=False)
+    return scanned(np.logaddexp, in_float32(x), dim).astype(x.dtype, order="C", copy=False)
 
 
 def logcumsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, *, dim: int) -> Tensor:
@@ -259,7 +259,7 @@ def running_extreme(name: str, ufunc: np.ufunc) -> Callable:
         reached = (work == values) | (work != work)
         places = np.arange(x.shape[dim]).reshape(-1, *[1] * (x.ndim - dim - 1))
         indices = scanned(np.maximum, np.where(reached, places, 0), dim)
-        return values.astype(x.dtype, copy=False), indices
+        return values.astype(x.dtype, order="C", copy=False), np.asarray(indices, order="C")
 
     return opaque(
         name,
