@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch as pytorch
 
 import cleargrad as torch
 from cleargrad import nn, optim
+from cleargrad.compile import eager
 from cleargrad.compile.building import Building
 from cleargrad.compile.passes import forget_copies
 from cleargrad.compile.repeat import Template
 from cleargrad.nn import functional as F
 from cleargrad.ops import recurrent
 from cleargrad.ops.record import Recorder, replay
+from tests.bits import same_bits
 from tests.compile.world import kept_program
 
 SHAPES = [(3, 4), (7,), (), (2, 3, 2), (1,), (4, 3), (7,)]
@@ -55,14 +58,14 @@ def test_compiled_steps_are_eager_ones(name):
     compiled = torch.compile(bound)
     for k in range(6):
         x = torch.tensor(0.1 * k)
-        assert float(compiled(x)) == pytest.approx(float(step(x)), rel=1e-5)
+        same_bits(compiled(x), step(x))
         for one, two in zip(p, q, strict=True):
-            np.testing.assert_allclose(two.detach().numpy(), one.detach().numpy(), rtol=2e-5, atol=2e-6)
+            same_bits(two, one)
             fields, others = eager.state[one], other.state[two]
             assert fields.keys() == others.keys()
             for field, kept in fields.items():
                 if isinstance(kept, torch.Tensor):
-                    np.testing.assert_allclose(others[field].numpy(), kept.numpy(), rtol=2e-5, atol=2e-6)
+                    same_bits(others[field], kept, field)
 
 
 def recorded(step):
@@ -116,7 +119,7 @@ def test_parameters_that_are_views_of_one_memory():
     for _ in range(5):
         step(torch.tensor(0.3))
         compiled(torch.tensor(0.3))
-        np.testing.assert_allclose(two.numpy(), one.numpy(), rtol=1e-5)
+        same_bits(two, one)
 
 
 # Fused ops and gradients -----------------------------------------------------------------------------------
@@ -134,7 +137,7 @@ def agrees(function, *arguments):
             out.backward()
             found.append([out.detach(), *(x.grad for x in given if x.grad is not None)])
         for ours, expected in zip(*found, strict=True):
-            torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+            same_bits(ours, expected)
 
 
 def alike(function, *arguments):
@@ -153,7 +156,7 @@ def alike(function, *arguments):
         torch.manual_seed(3)
         expected = step(factor)
         torch.manual_seed(3)
-        torch.testing.assert_close(compiled(factor), expected, rtol=1e-4, atol=1e-5)
+        same_bits(compiled(factor), expected)
 
 
 def test_equal_layers_are_looked_at_once(monkeypatch):
@@ -202,7 +205,7 @@ def test_gradients_that_are_views_can_be_written():
     compiled = torch.compile(step, fullgraph=True)
     for k in range(4):
         x = torch.rand(2, 3) + k
-        torch.testing.assert_close(compiled(x), step(x))
+        same_bits(compiled(x), step(x))
 
 
 def test_integer_attributes_that_equal_truths_are_told_apart():
@@ -233,19 +236,78 @@ def test_steps_of_a_recurrent_layer_are_looked_at_once(kind, bidirectional, monk
     assert len(copies) >= 6
 
 
+def layer_of(kind, sizes, reverse, projected=False):
+    """A layer's parts, its gradient as it was written down, its operands and its attributes."""
+    rows, batch, gates = sum(sizes), sizes[0], {"lstm": 4, "gru": 3}.get(kind, 1)
+    width = 2 if projected and kind == "lstm" else 3
+    x, weight = torch.randn(rows, 3 * gates).double(), torch.randn(3 * gates, width).double()
+    h, c = torch.randn(batch, width).double(), torch.randn(batch, 3).double()
+    attrs = {"sizes": sizes, "reverse": reverse}
+    if kind == "lstm":
+        operands = (x, h, c, weight, torch.randn(2, 3).double() if projected else None)
+        return recurrent.lstm_parts, recurrent.lstm_vjp, operands, attrs, (0, 3, 4), 3
+    if kind == "gru":
+        operands = (x, h, weight, None if projected else torch.randn(9).double())
+        return recurrent.gru_parts, recurrent.gru_vjp, operands, attrs, (0, 2, 3), 2
+    return recurrent.rnn_parts, recurrent.rnn_vjp, (x, h, weight), attrs | {"relu": kind == "relu"}, (0,), 2
+
+
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("given", [(1, 1, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1)])
-@pytest.mark.parametrize("steps", [1, 3])
-def test_the_gradient_of_an_lstm_layer_by_parts_is_that_of_its_kernel(reverse, given, steps):
+@pytest.mark.parametrize("sizes", [(2,), (2, 2, 2), (4, 2, 2, 1)])
+@pytest.mark.parametrize("kind", ["lstm", "lstm, projected", "gru", "gru, no bias", "tanh", "relu"])
+def test_gradients_of_recurrent_layers_are_those_of_their_parts(kind, sizes, reverse):
+    """They were derived by hand, to keep less and to multiply once for all steps."""
     torch.manual_seed(1)
-    attrs = {"sizes": (2,) * steps, "reverse": reverse}
-    x, h, c, weight = torch.randn(steps, 2, 12), torch.randn(2, 3), torch.randn(2, 3), torch.randn(12, 3)
-    out, last, cell, gates, cells = recurrent.lstm_layer(x, h, c, weight, None, **attrs)
-    grads = [torch.randn_like(y) if use else None for y, use in zip((out, last, cell), given, strict=True)]
-    expected = recurrent.lstm_gradient(*grads, h, c, weight, None, out, gates, cells, **attrs)
-    found = recurrent.lstm_gradient_parts(*grads, h, c, weight, out, gates, cells, **attrs)
-    for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    name, *more = kind.split(", ")
+    parts, vjp, operands, attrs, kept, count = layer_of(name, sizes, reverse, bool(more))
+    with torch.no_grad():
+        results = parts(*operands, **attrs)
+        for given in [(1,) * count, *np.eye(count, dtype=int).tolist()]:  # outputs that nobody used have none
+            grads = [torch.randn_like(y) if use else None for y, use in zip(results, given, strict=False)]
+            found = vjp(grads, *operands, *[results[k] for k in kept], **attrs)
+            expected = recurrent.pulled_through(parts, grads, operands, **attrs)
+            for ours, theirs in zip(found, expected, strict=True):
+                if ours is not None:  # parts give None where nothing depends on an operand
+                    theirs = torch.zeros_like(ours) if theirs is None else theirs
+                    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+                else:
+                    assert theirs is None
+
+
+def trained(library, layer, array, lengths):
+    """Results and gradients of a layer."""
+    x = library.tensor(array, requires_grad=True)
+    out, last = layer(library.nn.utils.rnn.pack_padded_sequence(x, lengths))
+    states = last if isinstance(last, tuple) else (last,)
+    ((out.data * out.data).sum() + sum((state * state).sum() for state in states)).backward()
+    found = [value.detach().numpy().copy() for value in (out.data, *states, x.grad)]
+    grads = [p.grad.numpy().copy() for p in layer.parameters()]
+    layer.zero_grad()
+    return found + grads
+
+
+@pytest.mark.parametrize(("hidden", "dtype"), [(5, "float32"), (64, "float64"), (131, "float32")])
+@pytest.mark.parametrize("lengths", [(7,), (7, 7, 6, 2, 1), (7,) * 33])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_are_those_of_torch_and_keep_their_bits(kind, lengths, hidden, dtype):
+    """Alone, as a program after some calls, and waiting."""
+    pytorch.manual_seed(0)
+    options = {"bidirectional": True} | ({"proj_size": 3} if kind == "LSTM" and hidden == 5 else {})
+    theirs = getattr(pytorch.nn, kind)(4, hidden, **options).to(getattr(pytorch, dtype))
+    ours = getattr(nn, kind)(4, hidden, **options).to(getattr(torch, dtype))
+    ours.load_state_dict({name: torch.tensor(x.numpy()) for name, x in theirs.state_dict().items()})
+    x = np.random.default_rng(0).standard_normal((7, len(lengths), 4)).astype(dtype)
+    with torch.eager():
+        found = trained(torch, ours, x, lengths)
+        again = [trained(torch, ours, x, lengths) for _ in range(eager.OFTEN if hidden == 5 else 1)]
+    with torch.waiting():
+        again += [trained(torch, ours, x, lengths) for _ in range(3)]
+    for other in again:
+        for value, first in zip(other, found, strict=True):
+            same_bits(value, first)
+    limit = {"rtol": 1e-4, "atol": 2e-5} if dtype == "float32" else {"rtol": 1e-10, "atol": 1e-11}
+    for value, wanted in zip(found, trained(pytorch, theirs, x, lengths), strict=True):
+        np.testing.assert_allclose(value, wanted, **limit)
 
 
 def test_what_is_split_where_it_was_joined_is_its_parts():
