@@ -1,13 +1,13 @@
-"""Attention kernels in machine code against the NumPy kernels in float64: sizes, strides, masks, threads."""
+"""Attention kernels in machine code against plain formulas in float64: sizes, strides, masks, threads."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from cleargrad.backend.cpu import attention as reference
 from cleargrad.codegen import attention
 from cleargrad.codegen.launch import Launch
+from tests.bits import same_bits
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 # batch, rows, keys, width, depth
@@ -73,20 +73,57 @@ def folded_mask(mask: np.ndarray | None) -> np.ndarray | None:
     return None if mask is None else np.ascontiguousarray(mask).reshape(-1, *mask.shape[-2:])
 
 
-def compare(arrays: dict, causal: bool, threads: int) -> None:
-    scale, kind = 0.3, arrays["q"].dtype.name
+def plain(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, scale: float, causal: bool
+) -> tuple[np.ndarray, ...]:
+    """softmax(q kᵀ scale + mask) v, the highest score and the sum of exponentials of each row, and the softmax.
+
+    A row that sees nothing gives zero; its sum of exponentials is infinite, so that it sends nothing back.
+    """
+    scores = q @ k.swapaxes(-1, -2) * scale
+    seen = np.ones(scores.shape, bool)
+    if causal:
+        seen &= np.tri(*scores.shape[-2:], dtype=bool)
+    if mask is not None and mask.dtype == bool:
+        seen &= mask
+    elif mask is not None:
+        scores = scores + mask
+    scores = np.where(seen, scores, -np.inf)
+    some = seen.any(-1, keepdims=True)
+    peaks = np.where(some, scores.max(-1, keepdims=True), 0)
+    powers = np.exp(scores - peaks)
+    totals = np.where(some, powers.sum(-1, keepdims=True), np.inf)
+    return powers / totals @ v, peaks, totals, powers / totals
+
+
+def plain_gradient(
+    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: np.ndarray, scale: float
+) -> tuple[np.ndarray, ...]:
+    """The gradients of q, k and v by the chain rule."""
+    slopes = g @ v.swapaxes(-1, -2)
+    scores = weights * (slopes - (slopes * weights).sum(-1, keepdims=True)) * scale
+    return scores @ k, scores.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ g
+
+
+def computed(arrays: dict, causal: bool, threads: int, scale: float = 0.3) -> list[np.ndarray]:
+    """What the kernels give: the result and its statistics, and the gradients of q, k and v."""
     given = {name: array for name, array in arrays.items() if array is not None and name != "g"}
     out, *statistics = attend(given, causal, scale, threads)
+    back = attend_back(given | {"g": arrays["g"], "out": out}, tuple(statistics), causal, scale, threads)
+    return [out, *statistics, *back]
+
+
+def compare(arrays: dict, causal: bool, threads: int) -> None:
+    scale, limit = 0.3, TOLERANCE[arrays["q"].dtype.name]
     mask = folded_mask(arrays["mask"])
     q, k, v, g = (folded(arrays[name]) for name in "qkvg")
-    expected = reference.attend(q, k, v, mask, scale, causal)
-    for one, other in zip((out, *statistics), expected, strict=True):
-        np.testing.assert_allclose(folded(one), other, rtol=TOLERANCE[kind], atol=TOLERANCE[kind])
-    actual = attend_back(given | {"g": arrays["g"], "out": out}, tuple(statistics), causal, scale, threads)
-    wanted = reference.attend_gradient(g, q, k, v, mask, *expected, scale, causal)
-    for one, other in zip(actual, wanted, strict=True):
+    *expected, weights = plain(q, k, v, mask, scale, causal)
+    found = computed(arrays, causal, threads, scale)
+    for one, other in zip(found[:3], expected, strict=True):
+        np.testing.assert_allclose(folded(one), other, rtol=limit, atol=limit)
+    for one, other in zip(found[3:], plain_gradient(g, q, k, v, weights, scale), strict=True):
         size = max(np.abs(other).max(), 1.0)
-        np.testing.assert_allclose(folded(one) / size, other / size, rtol=0, atol=TOLERANCE[kind])
+        np.testing.assert_allclose(folded(one) / size, other / size, rtol=0, atol=limit)
 
 
 def check(sizes: list, kind: str, causal: bool, mask: str) -> None:
@@ -129,13 +166,18 @@ def test_keys_shared_by_heads() -> None:
     compare({"q": q, "k": k, "v": v, "g": g, "mask": None}, False, 1)
 
 
-@pytest.mark.parametrize("threads", (1, 2, 8))
-def test_numbers_do_not_depend_on_how_keys_are_shared_out(threads: int) -> None:
+@pytest.mark.parametrize("kind", ("float32", "float64"))
+@pytest.mark.parametrize("causal", (False, True))
+@pytest.mark.parametrize("batch", ((1,), (2, 3)))
+def test_bits_do_not_depend_on_how_keys_are_shared_out(batch: tuple, causal: bool, kind: str) -> None:
     """One head of many keys is cut into chunks, for as many threads as there are."""
-    arrays = {name: numbers(1, 700, 32, kind="float32", seed=seed) for seed, name in enumerate("qkvg")} | {
-        "mask": None
-    }
-    compare(arrays, True, threads)
+    arrays: dict = {name: numbers(*batch, 700, 32, kind=kind, seed=seed) for seed, name in enumerate("qkvg")}
+    arrays["mask"] = None
+    compare(arrays, causal, 1)
+    alone = computed(arrays, causal, 1)
+    for threads in (2, 3, 8):
+        for one, other in zip(computed(arrays, causal, threads), alone, strict=True):
+            same_bits(one, other, threads)
 
 
 def test_rows_that_see_nothing_are_zero_and_send_nothing_back() -> None:
@@ -160,7 +202,7 @@ def test_scores_of_any_size() -> None:
     """Exponentials neither overflow nor take the time that numbers out of the normal range take."""
     q, k, v = (numbers(1, 50, 8, kind="float32", seed=seed) for seed in range(3))
     out, *_ = attend({"q": q * 300, "k": k * 300, "v": v}, False, 1.0)
-    expected = reference.attend(folded(q * 300), folded(k * 300), folded(v), None, 1.0, False)[0]
+    expected = plain(folded(q * 300), folded(k * 300), folded(v), None, 1.0, False)[0]
     np.testing.assert_allclose(out, expected, rtol=0, atol=2e-2)
     assert np.isfinite(out).all()
 
@@ -175,14 +217,19 @@ def test_the_widest_heads_fit_into_a_threads_memory(kind: str) -> None:
 
 
 def test_memory_does_not_grow_with_the_square_of_the_length() -> None:
-    def work(length: int) -> int:
+    def work(heads: int, length: int, threads: int) -> int:
         steps = (length * 64, 64, 1)
         names = ("g", "q", "k", "v", "out", "dq", "dk", "dv")
         sizes = attention.Sizes(
-            (4,), length, length, 64, 64, "float32", "none", True, 1.0, dict.fromkeys(names, steps)
+            (heads,), length, length, 64, 64, "float32", "none", True, 1.0, dict.fromkeys(names, steps)
         )
-        assert attention.forward(sizes, 2).work == 0
-        return attention.gradient(sizes, 2).work
+        assert attention.forward(sizes, threads).work == 0
+        return attention.gradient(sizes, threads).work
 
-    assert work(8192) <= 2 * work(4096)
-    assert work(4096) <= 4 * 4096 * 64 * 4  # one copy of the gradient of the queries
+    for heads in (1, 4, 16, 64):
+        assert work(heads, 8192, 2) <= 2 * work(heads, 4096, 2)
+        assert work(heads, 4096, 2) == work(
+            heads, 4096, 16
+        )  # or the number of threads would show in the sums
+        # One gradient of the queries for each unit of work, and as many units as occupy the threads of a machine.
+        assert work(heads, 4096, 2) <= max(heads, attention.MANY) * 4096 * 64 * 4
