@@ -12,6 +12,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
+from cleargrad.compile import beside
 from tests.compile.world import kept_program, runs
 
 SCALE = 2.0
@@ -331,6 +332,7 @@ def test_a_model_that_is_gone_leaves_no_memory():
             model(torch.ones(2, 4)).sum().backward()
             optimizer.step()
         memory = weakref.ref(model.weight._data)
+        beside.wait()
         del model, optimizer
         gc.collect()
         torch.ones(2) + 1

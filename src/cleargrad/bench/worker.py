@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -57,6 +58,7 @@ class Worker:
 
     def __init__(self, workload: str, variant: Variant, threads: int) -> None:
         self.base = 0.0
+        self.ready: Callable[[], None] = lambda: None  # waits for programs that are being made
         self.task = self.make_task(workload, variant, threads)
         self.batches = [self.task.data(self.task.batch, number) for number in range(4)]
         self.count = 0
@@ -80,6 +82,7 @@ class Worker:
             task.step = library.compile(task.step)
         elif variant.compiles == "script":
             library.waiting()
+            self.ready = importlib.import_module(f"{variant.library}.compile.beside").wait
         return task
 
     def step(self) -> Any:
@@ -99,6 +102,7 @@ class Worker:
         """The median time of some steps, after some that bring caches and threads back."""
         for _ in range(max(1, steps // 4)):
             self.step()
+        self.ready()
         return median(seconds(self.step) for _ in range(steps))
 
     def other_batch(self) -> float | None:

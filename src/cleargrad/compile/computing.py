@@ -29,12 +29,12 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
     alive = tuple(sorted({slot for slot, reference in run.made if reference() is not None}))
     endings = run.at.endings
     ending = endings.get(alive, 0)
-    if isinstance(ending, Ending) and ending.program is None:
+    if isinstance(ending, Ending) and (ending.gone or ending.failure is not None):
         tree.endings.remove(ending)
-        ending = 0
+        endings[alive] = ending = ending.failure or 0
     if tree.ends is not None:
         tree.note(why, len(run.steps), ending)
-    if isinstance(ending, Ending):
+    if isinstance(ending, Ending) and ending.program is not None:
         try:
             if ending.run(run):
                 return

@@ -9,12 +9,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cleargrad.autograd.node import AccumulateGrad, address
 from cleargrad.compile.acts import Updated
+from cleargrad.compile.beside import beside
 from cleargrad.compile.building import Building
 from cleargrad.compile.repeat import Unfinished
 from cleargrad.compile.traces import FREE, laid_out
@@ -31,19 +33,32 @@ class Unfit(Exception):
 
 
 def ending_of(run: Run, alive: tuple, make: Callable[[Graph], Any]) -> Ending | str:
-    """The program of a trace that has just been run; in words, why there is none."""
+    """The program of a trace that has just been run, or is being made; in words, why there is none."""
     try:
-        return Ending(run, alive, make)
-    except (Unfit, Unfinished, CaptureError) as reason:
-        return str(reason) or type(reason).__name__
+        ending = Ending(run, alive)
     except Exception as failure:  # the trace has been run: nothing may be lost because of a program
-        return f"compiling it failed with {type(failure).__name__}: {failure}"
+        return in_words(failure)
+    if run.waiter.beside:
+        beside(partial(ending.be_made, make))
+    else:
+        ending.be_made(make)
+    return ending if ending.failure is None else ending.failure
+
+
+def in_words(failure: Exception) -> str:
+    if isinstance(failure, (Unfit, Unfinished, CaptureError)):
+        return str(failure) or type(failure).__name__
+    return f"compiling it failed with {type(failure).__name__}: {failure}"
 
 
 class Ending:
     """A program, and how its memory is bound."""
 
-    def __init__(self, run: Run, alive: tuple, make: Callable[[Graph], Any]) -> None:
+    program: Any = None  # until it is made, and when its parameters are gone
+    failure: str | None = None  # why there will be none
+    gone = False
+
+    def __init__(self, run: Run, alive: tuple) -> None:
         self.lock = threading.Lock()
         self.runs = 0
         self.calls = len(run.steps)
@@ -57,16 +72,29 @@ class Ending:
         finally:
             mode.set(**before)
         self.graph = building.graph
-        self.program: Any = make(building.graph)  # None when its parameters are gone
         self.fixed = [*self.number_arrays, *[each.array for each in self.options]]
-        self.program.fix(len(self.inputs), self.fixed)
-        self.program.forget_making(building.graph)
-        self.check_memory()
-        # With its parameters goes the memory of a model: nothing here keeps it.
-        lasting = [tensor for slot, _ in self.bound if type(tensor := run.tensors[slot]) is not Tensor]
-        forget = forgetting(weakref.ref(self))
-        self.parameters = [weakref.ref(tensor, forget) for tensor in lasting]
         self.doubles: list[int] | None = None
+        self.parameters: list[weakref.ref[Tensor]] = []
+        if run.waiter.tree.ends is None:
+            # With its parameters goes the memory of a model: nothing here keeps it, but for a report.
+            lasting = [tensor for slot, _ in self.bound if type(tensor := run.tensors[slot]) is not Tensor]
+            forget = forgetting(weakref.ref(self))
+            self.parameters = [weakref.ref(tensor, forget) for tensor in lasting if tensor is not None]
+
+    def be_made(self, make: Callable[[Graph], Any]) -> None:
+        """Has the recorded graph compiled."""
+        if self.gone:
+            return
+        try:
+            program = make(self.graph)
+            program.fix(len(self.inputs), self.fixed)
+            program.forget_making(self.graph)
+            self.check_memory()
+        except Exception as failure:
+            self.failure = in_words(failure)
+            return
+        if not self.gone:
+            self.program = program
 
     def read_steps(self, run: Run) -> None:
         """Which memory each slot lies in, and which is written."""
@@ -295,6 +323,7 @@ def forgetting(ending: weakref.ref[Ending]) -> Callable[[Any], None]:
     def forget(_: Any) -> None:
         found = ending()
         if found is not None and all(parameter() is None for parameter in found.parameters):
+            found.gone = True
             found.program, found.bound, found.roots = None, [], {}
             found.graph.outside, found.graph.writes = [], []
 

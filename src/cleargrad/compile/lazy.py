@@ -20,7 +20,8 @@ from cleargrad.codegen.expr import Expr, Var
 
 HEAVY = {
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "erfc", "normal_below",
-    "sin", "cos", "tan", "power", "sinh", "cosh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "logaddexp", "hypot",
+    "sin", "cos", "tan", "power", "sinh", "cosh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh",
+    "logaddexp", "hypot",
 }  # fmt: skip
 MEDIUM = {"div", "sqrt", "rsqrt", "reciprocal", "fmod", "remainder", "floor_divide", "trunc_divide"}
 CHEAP = 4  # at most this much work is repeated rather than stored

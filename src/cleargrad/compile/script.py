@@ -39,7 +39,9 @@ def waiting(make: Callable | None = None, tree: Tree | None = None) -> Switch:
     """Calls wait until somebody looks at a value, and known traces of calls run as compiled programs."""
     if os.environ.get("CLEARGRAD_EAGER"):
         return Switch(None)
-    return Switch(Waiter(make or Program, tree or Tree()))
+    waiter = Waiter(make or Program, tree or Tree())
+    waiter.beside = make is None  # reports want to see all programs
+    return Switch(waiter)
 
 
 def eager() -> Switch:

@@ -175,6 +175,7 @@ class Waiter:
 
     names: dict[int, str] | None = None  # of arguments, by the ids of tensors, for reports
     compiled = False  # whether it is a compiled function whose calls wait
+    beside = False  # whether programs are made by another thread, while calls go on
     aside = False  # whether somebody watches every call, so that none may wait
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
