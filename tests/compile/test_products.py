@@ -1,4 +1,4 @@
-"""Products of large arrays by the compiler's tiles: what NumPy would give, for all layouts of eager calls."""
+"""Products of arrays, k after k whoever multiplies them: the same bits for all layouts, sizes and threads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 import cleargrad as cg
 from cleargrad.codegen import native
+from tests.bits import same_bits
 
 random = np.random.default_rng(5)
 
@@ -49,6 +50,45 @@ def test_products_agree_with_numpy(name: str) -> None:
     compare(native.product(x, y), exact(x, y))
 
 
+def in_order(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The product of float32 matrices, each number multiplied and added with one rounding."""
+    total: Any = np.float32(0)
+    for k in range(x.shape[-1]):
+        # The factors of float32 have an exact product here, so that only the last step rounds.
+        term = x[..., :, k, None].astype(np.longdouble) * y[..., k, None, :].astype(np.longdouble)
+        total = (total + term).astype(np.float32)
+    return total
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_bits_do_not_depend_on_layouts_or_neighbours(name: str) -> None:
+    x, y = PAIRS[name]
+    value = native.product(x, y)
+    if x.dtype == np.float32:
+        same_bits(value, in_order(x, y))
+    same_bits(native.product(x.copy(), y.copy()), value)
+    same_bits(native.product(np.asfortranarray(x), np.asfortranarray(y)), value)
+    turned = native.product(y.swapaxes(-1, -2), x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    same_bits(turned, value)
+    # small enough for the loop that needs no tiles
+    same_bits(native.product(x[..., :3, :], y[..., :5]), value[..., :3, :5])
+    same_bits(native.product(x[..., -1:, :], y), value[..., -1:, :])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_bits_do_not_depend_on_the_number_of_threads(name: str) -> None:
+    before = cg.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 5):
+            cg.set_num_threads(threads)
+            found.append(native.product(*PAIRS[name]))
+    finally:
+        cg.set_num_threads(before)
+    same_bits(found[1], found[0])
+    same_bits(found[2], found[0])
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_a_bias_is_added_to_every_row(kind: Any) -> None:
     x, y, bias = made(70, 64, kind=kind), made(67, 64, kind=kind).T, made(67, kind=kind)
@@ -62,12 +102,43 @@ def test_products_go_where_they_are_told() -> None:
     assert not whole[:, :10].any() and not whole[:, 90:].any()
 
 
-def test_strange_operands_are_left_to_numpy() -> None:
+STRANGE = {
+    "every second column": (made(64, 128)[:, ::2], made(64, 80)[:, ::2]),
+    "rows in reverse": (made(64, 128)[::-1], made(128, 64)),
+    "columns in reverse": (made(64, 128)[:, ::-1], made(128, 64)[:, ::-1]),
+    "one number everywhere": (np.broadcast_to(np.float32(0.1), (64, 128)), made(128, 64)),
+    "one row for all": (np.broadcast_to(made(128), (64, 128)), np.broadcast_to(made(128, 1), (128, 64))),
+    "not aligned": (
+        np.frombuffer(b"." + made(64, 128).tobytes(), np.uint8)[1:].view(np.float32).reshape(64, 128),
+        made(128, 64),
+    ),
+    "small": (made(6, 8)[::-1, ::2], made(4, 6)[:, ::-2]),
+    "float64": (made(64, 128, kind=np.float64)[:, ::2], made(64, 80, kind=np.float64)[:, ::2]),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_operands_are_multiplied_as_their_copies_are(name: str) -> None:
+    x, y = STRANGE[name]
+    value = native.product(x, y)
+    same_bits(value, native.product(np.array(x, order="C"), np.array(y, order="C")))
+    compare(value, exact(x, y))
+    bias = made(y.shape[1], kind=x.dtype)
+    same_bits(native.product(x, y, bias), value + bias)
+    whole = np.zeros((x.shape[0], 2 * y.shape[1]), x.dtype)
+    native.product(x, y, None, whole[::-1, ::2])
+    same_bits(whole[::-1, ::2], value)
+    assert not whole[:, 1::2].any()
+
+
+def test_numbers_that_are_no_floats_of_one_kind_are_left_to_numpy() -> None:
     x = made(64, 128)
-    assert native.product(x[:, ::2], made(64, 80)[:, ::2]) is None
-    assert native.product(x[::-1], made(128, 64)) is None
-    assert native.product(x, made(128, 64, kind=np.float64)) is None
-    assert native.product(np.broadcast_to(np.float32(1), (64, 128)), made(128, 64)) is None
+    mixed = native.product(x, made(128, 64, kind=np.float64))
+    assert mixed.dtype == np.float64
+    whole = np.arange(64 * 64).reshape(64, 64)
+    np.testing.assert_array_equal(native.product(whole, whole), whole @ whole)
+    with pytest.raises(ValueError):
+        native.product(x, x)
 
 
 def test_threads_that_multiply_at_once_do_not_mix_their_operands() -> None:
