@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen.gemm_dots import DotMultiplier
 from cleargrad.codegen.gemm_tiles import Finish, Multiplier, Structure
 from cleargrad.codegen.jit import Kernel, lanes, named, registers
 from cleargrad.codegen.llvm_text import SIZES
@@ -29,7 +28,6 @@ BLOCK = 192 << 10  # bytes of the left operand that should stay in the second ca
 PACKED = SCRATCH // 2  # bytes of the right operand that a thread packs for itself
 SMALL = 16 << 10  # bytes of an operand that stay in the first cache as they are
 FEW = 4  # strips for which packing the right operand does not pay
-DOTS = 0  # rows up to which vectors along k are the better ones
 LARGE = 8 << 20  # bytes of the right operand that are not to be copied as a whole
 LINE = 64
 
@@ -244,11 +242,7 @@ class Choice:
 
 @named
 def plain_kernel(structure: Structure) -> Kernel:
-    return emitter(structure)(structure, None).kernel()
-
-
-def emitter(structure: Structure) -> type[Multiplier]:
-    return DotMultiplier if structure.right_mode == "dots" else Multiplier
+    return Multiplier(structure, None).kernel()
 
 
 _finished: dict[Hashable, Kernel] = {}
@@ -256,7 +250,7 @@ _finished: dict[Hashable, Kernel] = {}
 
 def finished_kernel(structure: Structure, finish: Callable[..., Finish], key: Hashable) -> Kernel:
     def write() -> Kernel:
-        return emitter(structure)(structure, finish(len(structure.names()))).kernel()
+        return Multiplier(structure, finish(len(structure.names()))).kernel()
 
     if key is None:
         return write()
@@ -284,23 +278,17 @@ def choose(sizes: Sizes, element: str, swapped: bool, threads: int, pack_first: 
     left = "k" if sizes.left[-1] == 1 or sizes.k == 1 else "row" if sizes.left[-2] == 1 else "none"
     right = "column" if sizes.right[-1] == 1 or sizes.n == 1 else "k" if sizes.right[-2] == 1 else "none"
     width = lanes() * 4 // SIZES[element]
-    dots = left == right == "k" and sizes.m <= DOTS and width > 1 and not pack_first
-    heights, vectors = ((1,), 1) if dots else tile_of(sizes, width)
+    heights, vectors = tile_of(sizes, width)
     tall, strips = (sizes.m, sizes.m) if len(heights) == 1 else strips_of(sizes.m, *heights)
     strips = -(-strips // heights[0]) if len(heights) == 1 else strips
     panel = width * vectors
     panels = -(-sizes.n // panel)
     size = SIZES[element]
-    left_packed = not dots and left != "k" and panels > 1 and sizes.m * sizes.k * size > SMALL
-    pieces = -(-sizes.k // PIECE) if sizes.k > DEPTH and not dots else 1
+    left_packed = left != "k" and panels > 1 and sizes.m * sizes.k * size > SMALL
+    pieces = -(-sizes.k // PIECE) if sizes.k > DEPTH else 1
     depth = max(-(-sizes.k // pieces), 1)
     row_blocks = -(-strips // block_of_strips(heights, depth, size))
-    if dots:
-        right_mode = "dots"
-    elif pack_first:
-        right_mode = "work"
-    else:
-        right_mode = choose_right(sizes, right, strips, row_blocks, pieces, size)
+    right_mode = "work" if pack_first else choose_right(sizes, right, strips, row_blocks, pieces, size)
     structure = Structure(
         element=element, lanes=width, vectors=vectors, heights=heights,
         edge=-(-(sizes.n % panel) // width), whole=sizes.n >= panel,
