@@ -13,6 +13,7 @@ from cleargrad.compile.chains import Access, Chain, keeps_apart
 from cleargrad.compile.lazy import Buffer
 from cleargrad.compile.program import Program
 from cleargrad.ops.record import Recorder, replay
+from tests.bits import same_bits
 
 BUFFER = Buffer(0, (100,), np.dtype(np.float32), "inside", (1,))
 
@@ -39,8 +40,8 @@ def test_recurrent_networks(kind: Any, batch: int, bidirectional: bool) -> None:
     assert sum(isinstance(entry, Chain) for entry in chained.entries) >= 2
     assert not any(isinstance(entry, Chain) for entry in plain.entries)
     for found, other, numbers in zip(chained.run([x._data]), plain.run([x._data]), expected, strict=True):
-        np.testing.assert_allclose(found, numbers, rtol=2e-4, atol=1e-5)
-        np.testing.assert_allclose(other, numbers, rtol=2e-4, atol=1e-5)
+        same_bits(found, numbers)
+        same_bits(other, numbers)
 
 
 def test_sums_over_rows_end_a_chain() -> None:
@@ -61,7 +62,7 @@ def test_sums_over_rows_end_a_chain() -> None:
     chained, _, expected = programs(Mixed(), x)
     assert not any(isinstance(entry, Chain) for entry in chained.entries)
     for found, numbers in zip(chained.run([x._data]), expected, strict=True):
-        np.testing.assert_allclose(found, numbers, rtol=2e-4, atol=1e-5)
+        same_bits(found, numbers)
 
 
 def test_what_rows_touch() -> None:

@@ -11,6 +11,7 @@ from cleargrad.compile.fuse import Nest
 from cleargrad.compile.program import Program
 from cleargrad.compile.signature import BROAD, CHUNK, breadth
 from cleargrad.ops.record import Recorder, replay
+from tests.bits import same_bits
 
 
 def program_of(function, *arrays: np.ndarray) -> tuple[Nest, np.ndarray, np.ndarray]:
@@ -32,7 +33,7 @@ def numbers(*shape: int, kind: str = "float32") -> np.ndarray:
 def test_flat_lengths(length: int) -> None:
     nest, found, expected = program_of(lambda x: x.tanh() * x.exp(), numbers(length))
     assert breadth(nest) == (BROAD if length >= CHUNK or length % (4 * lanes()) == 0 else 1)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    same_bits(found, expected)
 
 
 @pytest.mark.parametrize("columns", [1, 4, 8, 12, 16, 31, 32, 64, 96])
@@ -41,14 +42,14 @@ def test_rows(columns: int) -> None:
         lambda x, y: cg.nn.functional.gelu(x + y), numbers(5, columns), numbers(columns)
     )
     assert breadth(nest) == (BROAD if columns % (4 * lanes()) == 0 else 1)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    same_bits(found, expected)
 
 
 def test_a_mask_and_several_results() -> None:
     x = numbers(6, 64)
     nest, found, expected = program_of(lambda x: cg.where(x > 0, x.exp(), x.sigmoid() * 2), x)
     assert breadth(nest) == BROAD
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    same_bits(found, expected)
 
 
 @pytest.mark.parametrize("case", ["short", "double", "reduced", "looked up"])
@@ -61,7 +62,7 @@ def test_what_stays_as_it_was(case: str) -> None:
         "looked up": lambda: program_of(lambda x, i: x[i].exp().tanh(), table, places),
     }[case]()
     assert breadth(nest) == 1
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    same_bits(found, expected)
 
 
 def test_another_batch_needs_no_new_code():

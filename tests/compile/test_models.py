@@ -10,7 +10,8 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from tests.compile.world import batch, close, net, runs, same
+from tests.bits import same_bits
+from tests.compile.world import batch, net, runs, same
 
 
 def twins(make):
@@ -22,12 +23,12 @@ def twins(make):
 
 def compare(one, other, what=""):
     for (name, p), (_, q) in zip(one.named_parameters(), other.named_parameters(), strict=True):
-        close(p, q, name)
+        same_bits(q, p, name)
         assert (p.grad is None) == (q.grad is None)
         if p.grad is not None:
-            close(p.grad, q.grad, name + ".grad")
+            same_bits(q.grad, p.grad, name + ".grad")
     for (name, p), (_, q) in zip(one.named_buffers(), other.named_buffers(), strict=True):
-        close(p, q, name)
+        same_bits(q, p, name)
 
 
 def count(compiled):
@@ -71,7 +72,7 @@ def test_inputs_get_gradients(backend):
             out = m(h) + h.sum()
             out.square().sum().backward()
             grads.append(x.grad)
-        close(*grads)
+        same_bits(*grads)
         compare(model, other)
 
 
@@ -84,7 +85,7 @@ def test_leaves_as_inputs(backend):
             x = batch(k)[0].requires_grad_()
             m(x).square().sum().backward()
             grads.append(x.grad)
-        close(*grads)
+        same_bits(*grads)
 
 
 def test_a_function_of_tensors(backend):
@@ -122,7 +123,7 @@ def test_backward_twice_and_retained(backend):
     out.backward(retain_graph=True)
     first = model[0].weight.grad.clone()
     out.backward()
-    close(model[0].weight.grad, first * 2)
+    same_bits(model[0].weight.grad, first * 2)
     with pytest.raises(RuntimeError, match="second time"):
         out.backward()
 

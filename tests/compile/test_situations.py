@@ -19,6 +19,7 @@ from cleargrad.codegen.team import Team, team
 from cleargrad.core.mode import mode
 from cleargrad.threads import chosen
 from cleargrad.utils.data import DataLoader, Dataset
+from tests.bits import same_bits
 from tests.compile.world import runs
 
 WIDTH = 256  # steps of this size are shared by all threads of the team
@@ -59,7 +60,7 @@ class Trainer:
 
 def same_state(one: Trainer, other: Trainer) -> None:
     for a, b in zip(one.state(), other.state(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        same_bits(a, b)
 
 
 def in_threads(work: Callable[[int], None], count: int) -> None:
@@ -124,7 +125,7 @@ def test_waiting_while_others_compute() -> None:
     other.start()
     try:
         compiled, eager = Trainer(True), Trainer(False)
-        assert compiled.run(range(5)) == pytest.approx(eager.run(range(5)), rel=1e-4)
+        assert compiled.run(range(5)) == eager.run(range(5))
         same_state(compiled, eager)
     finally:
         stop.set()
@@ -176,7 +177,7 @@ def test_compiling_that_fails_loses_no_step(monkeypatch: pytest.MonkeyPatch) -> 
 
     compiled, eager = Trainer(True), Trainer(False)
     monkeypatch.setattr(compiled.step, "make", fail)
-    assert compiled.run(range(5)) == pytest.approx(eager.run(range(5)), rel=1e-5)
+    assert compiled.run(range(5)) == eager.run(range(5))
     assert not compiled.step.programs and compiled.step.tree.alone >= 5
     same_state(compiled, eager)
 
@@ -189,7 +190,7 @@ def test_wrong_shapes_after_compiling() -> None:
         with pytest.raises(RuntimeError, match="linear"):
             compiled.step(cg.ones(32, 5))
     same_state(compiled, eager)
-    assert compiled.run(range(4, 6)) == pytest.approx(eager.run(range(4, 6)), rel=1e-4)
+    assert compiled.run(range(4, 6)) == eager.run(range(4, 6))
 
 
 # Forks -----------------------------------------------------------------------------------------------------
@@ -223,7 +224,7 @@ def test_the_number_of_threads_may_change(monkeypatch: pytest.MonkeyPatch) -> No
     try:
         for count in (1, 3, 2):
             cg.set_num_threads(count)
-            assert compiled.run(range(4)) == pytest.approx(eager.run(range(4)), rel=1e-3)
+            assert compiled.run(range(4)) == eager.run(range(4))
             assert crew.threads == count and runs(compiled.step)
         assert len(crew.scratch) == 3
     finally:
@@ -245,15 +246,15 @@ def test_a_step_in_a_forked_child(width: int) -> None:
     eager.run(range(4))
     assert team().threads
     expected = eager.run(range(4, 7))
-    assert in_child(lambda: compiled.run(range(4, 7))) == pytest.approx(expected, rel=1e-3)
-    assert compiled.run(range(4, 7)) == pytest.approx(expected, rel=1e-3)
+    assert in_child(lambda: compiled.run(range(4, 7))) == expected
+    assert compiled.run(range(4, 7)) == expected
 
 
 @needs_fork
 def test_a_child_may_compile() -> None:
     Trainer(True, WIDTH).run(range(3))
     expected = Trainer(False, 16).run(range(5))
-    assert in_child(lambda: Trainer(True, 16).run(range(5))) == pytest.approx(expected, rel=1e-3)
+    assert in_child(lambda: Trainer(True, 16).run(range(5))) == expected
 
 
 @needs_fork

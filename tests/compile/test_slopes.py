@@ -18,6 +18,7 @@ from cleargrad.compile.program import Program
 from cleargrad.compile.signature import structure
 from cleargrad.nn import functional
 from cleargrad.ops.op import OPS
+from tests.bits import same_bits
 from tests.compile.world import kept_program
 
 FUNCTIONS: dict[str, Callable] = {
@@ -38,7 +39,9 @@ def nests(entries: list[Any]) -> Iterator[Nest]:
 def dear_nests(program: Program) -> int:
     """How many nests compute an exponential or the like."""
     keys = [structure(nest).key for nest in nests(program.entries)]
-    return sum(any(f"{name}(" in key for name in ("erf", "exp", "tanh", "sigmoid", "normal_below")) for key in keys)
+    return sum(
+        any(f"{name}(" in key for name in ("erf", "exp", "tanh", "sigmoid", "normal_below")) for key in keys
+    )
 
 
 def checked(function: Callable, *leaves: Any, kind: Any = None, several: bool = False) -> Program:
@@ -52,8 +55,7 @@ def checked(function: Callable, *leaves: Any, kind: Any = None, several: bool = 
     expected = step(x)
     found, program = kept_program(step, x)
     for one, other in zip(found, expected, strict=True):
-        one, other = one.detach().numpy(), other.detach().numpy()
-        np.testing.assert_allclose(one, other, rtol=0, atol=2e-6 * np.abs(other).max())
+        same_bits(one, other)
     return program
 
 

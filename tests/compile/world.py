@@ -1,16 +1,15 @@
-"""A step in two worlds from one seed, one eager and one compiled: results and state must agree after every call."""
+"""A step in two worlds from one seed, one eager and one compiled: results and state must be the same to the bit."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import cleargrad as torch
 from cleargrad import nn
 from cleargrad.compile.watched import watching
+from tests.bits import same_bits
 
 BACKENDS = ["aot_eager", "inductor"]
-TOLERANCE = 2e-6
 
 
 class World:
@@ -46,12 +45,12 @@ class World:
         for one, other in zip(left, right, strict=True):
             if isinstance(one, nn.Module):
                 for (name, p), (_, q) in zip(one.named_parameters(), other.named_parameters(), strict=True):
-                    close(p.detach(), q.detach(), name)
+                    same_bits(q, p, name)
                     assert (p.grad is None) == (q.grad is None), name
                     if p.grad is not None:
-                        close(p.grad, q.grad, name + ".grad")
+                        same_bits(q.grad, p.grad, name + ".grad")
                 for (name, p), (_, q) in zip(one.named_buffers(), other.named_buffers(), strict=True):
-                    close(p, q, name)
+                    same_bits(q, p, name)
             elif isinstance(one, torch.optim.Optimizer):
                 same(one.state_dict()["state"], other.state_dict()["state"])
             elif isinstance(one, torch.amp.GradScaler):
@@ -62,16 +61,10 @@ class World:
         return self.sides[1][1]
 
 
-def close(a, b, what=""):
-    assert a.shape == b.shape and a.dtype == b.dtype, what
-    x, y = (t.detach().double().numpy() for t in (a, b))
-    np.testing.assert_allclose(x, y, rtol=1e-5, atol=TOLERANCE, err_msg=str(what))
-
-
 def same(a, b):
     if isinstance(a, torch.Tensor):
         assert isinstance(b, torch.Tensor) and a.requires_grad == b.requires_grad
-        close(a, b)
+        same_bits(b, a)
     elif isinstance(a, dict):
         assert list(a) == list(b)
         for name in a:
@@ -82,7 +75,7 @@ def same(a, b):
             same(x, y)
     elif isinstance(a, float):
         assert type(b) is float
-        assert b == pytest.approx(a, rel=1e-5, abs=TOLERANCE, nan_ok=True)
+        same_bits(b, a)
     else:
         assert a == b
 

@@ -35,6 +35,9 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     target = operands[0]
     name = op.name + "_"
     check_memory(target, name)
+    if mode.waiter is not None and mode.recorder is None and converts(op, operands, attrs):
+        settle("a write that converts")
+        return at_once(op, operands, attrs)
     edges = None
     if mode.grad and op.vjp is not NO_GRAD:
         edges = tuple(edge_of(x) if isinstance(x, Tensor) else None for x in operands)
@@ -49,9 +52,6 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
         if mode.recorder is not None:
             return assign(target, mode.recorder.call(op, operands, attrs), name)
         if mode.waiter is not None:
-            if converts(op, operands, attrs):
-                settle("a write that converts")
-                return at_once(op, operands, attrs)
             with mode.waiter.together():
                 return assign(target, mode.waiter.call(op, operands, attrs), name, made_for_it=True)
     run = op.run if mode.observer is None else mode.observer.around(op)
