@@ -104,6 +104,25 @@ class Written(Act):
         return ()
 
 
+class Scaled(Act):
+    """Writes in place, too: all operands but the first are multiplied by it."""
+
+    def __init__(self, count: int) -> None:
+        self.writes = range(1, count + 1)
+
+    def run(self, operands: list) -> Sequence:
+        factor, *targets = operands
+        for target in targets:
+            np.multiply(target, factor, out=target)
+        return ()
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        factor, *targets = operands
+        for target in targets:
+            building.write(target, target * factor)
+        return ()
+
+
 class Given(Act):
     """Known elements, such as the one from which a backward pass starts."""
 

@@ -21,13 +21,35 @@ import numpy as np
 from cleargrad.autograd.api import start_gradient
 from cleargrad.autograd.node import FREED, AccumulateGrad, Node, edge_of, split_edge
 from cleargrad.autograd.walk import walk
-from cleargrad.compile.acts import Act, Aliased, Called, Given, Pulled, Updated, Written, chosen, ends_of
+from cleargrad.compile.acts import (
+    Act,
+    Aliased,
+    Called,
+    Given,
+    Pulled,
+    Scaled,
+    Updated,
+    Written,
+    chosen,
+    ends_of,
+)
 from cleargrad.compile.computing import LENGTH, compute
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
 from cleargrad.core.mode import SEEN, mode
 from cleargrad.core.shape import Spec
-from cleargrad.core.tensor import Tensor, cell_of, is_lent, lent, lookers, new, tick, value_of, wrap
+from cleargrad.core.tensor import (
+    INFERENCE,
+    Tensor,
+    cell_of,
+    is_lent,
+    lent,
+    lookers,
+    new,
+    tick,
+    value_of,
+    wrap,
+)
 from cleargrad.core.watch import watch
 from cleargrad.errors import error, user_frame, user_place
 from cleargrad.ops.apply import call, check_operands, link
@@ -153,6 +175,13 @@ class Run:
         tensor._slot = slot
         del tensor._data
         self.made.append((slot, weakref.ref(tensor)))
+
+    def will_change(self, tensor: Tensor) -> None:
+        """The memory of a tensor is to be written: whoever looks into it waits."""
+        if not self.is_waiting(tensor):
+            tensor._wait, tensor._slot = self, -1
+            del tensor._data
+            self.written.append(tensor)
 
     def add_made(self, tensor: Tensor) -> None:
         tensors = self.tensors
@@ -361,13 +390,35 @@ class Waiter:
                 if self.follow(run, facts, operands) is None:
                     self.learn(run, facts, Written(), operands, [])
                 for tensor in seen:
-                    if not run.is_waiting(tensor):
-                        tensor._wait, tensor._slot = run, -1
-                        del tensor._data
-                        run.written.append(tensor)
+                    run.will_change(tensor)
                 return
         self.flush(WRITE)  # others than tensors may see the memory
         np.copyto(target._data, value._data, casting="unsafe")
+
+    def scale(self, targets: list[Tensor], factor: Tensor) -> bool:
+        """Multiplies tensors in place, in one step; False, and nothing is done, where that is not to be had."""
+        kind = factor._form.dtype
+        if self.aside or mode.grad or factor._form.ndim or kind.kind != "f" or kind.itemsize < 4:
+            return False
+        with self.begun() as run:
+            seen: list[Tensor] = []
+            for target in targets:
+                plain = target._form.dtype is kind and target._edge is None and target._base is None
+                found = [] if run.is_waiting(target) else lookers(target)
+                if not plain or found is None or cell_of(target)[0] == INFERENCE:
+                    return False
+                seen += found
+            facts, operands = (Scaled,), (factor, *targets)
+            if self.follow(run, facts, operands) is None:
+                self.learn(run, facts, Scaled(len(targets)), operands, [])
+            for tensor in seen:
+                run.will_change(tensor)
+            place, now = user_place(), tick()
+            for target in targets:
+                cell = cell_of(target)
+                cell[0], cell[2] = now, place
+                cell[1] += 1
+        return True
 
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""

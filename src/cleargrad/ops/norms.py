@@ -19,7 +19,9 @@ from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.declare import composite, fused
 from cleargrad.ops.decompositions import eigvalsh, svdvals
+from cleargrad.ops.joining import stack
 from cleargrad.ops.linear_algebra import check_matrix, definite, inv, invertible
+from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.reductions import restore, total_by_dim
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor
@@ -107,6 +109,20 @@ def vector_norm(
     input = as_wider(input, dtype, "linalg.vector_norm")
     dims = wrap_dims("linalg.vector_norm", None if dim == () else dim, input._form.ndim)
     return vector_norm_op(input, ord=ord, dim=dims, keepdim=keepdim)
+
+
+def total_norm_parts(*tensors: Tensor, ord: float) -> Tensor:
+    return vector_norm(stack([vector_norm(each, ord) for each in tensors]), ord)
+
+
+# The norm of all gradients is one call, for nothing else is called so often on so many tensors.
+total_norm = fused(
+    "total_norm",
+    total_norm_parts,
+    spec=lambda *tensors, ord: Spec((), tensors[0].dtype.to_real()),
+    vjp=NO_GRAD,
+    samples=lambda: iter([Sample(real(2, 3), real(4), ord=p) for p in (2.0, 1.0, inf)]),
+)
 
 
 def as_wider(x: Tensor, dtype: Dtype | None, op: str) -> Tensor:

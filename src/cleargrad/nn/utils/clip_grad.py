@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from cleargrad.autograd.modes import no_grad
+from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.bounds import clamp
 from cleargrad.ops.creation import tensor
 from cleargrad.ops.joining import stack
+from cleargrad.ops.norms import total_norm as total_norm_of
 from cleargrad.ops.norms import vector_norm
 
 Tensors = Tensor | Iterable[Tensor]
@@ -51,13 +53,16 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return tensor(0.0)
-    norms = [vector_norm(each, norm_type) for each in tensors]
-    total = vector_norm(stack(norms), norm_type)
+    if all(each.dtype is tensors[0].dtype and each._form.size for each in tensors):
+        total = total_norm_of(*tensors, ord=norm_type)
+    else:
+        total = vector_norm(stack([vector_norm(each, norm_type) for each in tensors]), norm_type)
     if error_if_nonfinite and not total.isfinite():
         rule = (
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
             "so it cannot be clipped"
         )
+        norms = [vector_norm(each, norm_type) for each in tensors]
         bad = ", ".join(f"{i} {tuple(tensors[i].shape)}" for i, n in enumerate(norms) if not n.isfinite())
         fix = "to scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         raise error(RuntimeError, "clip_grad_norm_", rule, gradients=bad or "only their sum", fix=fix)
@@ -73,6 +78,8 @@ def clip_grads_with_norm_(
     if not grads:
         return
     scale = clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+    if mode.waiter is not None and mode.waiter.scale(grads, scale):
+        return  # all of them in one step
     for grad in grads:
         grad.mul_(scale)
 
