@@ -75,6 +75,23 @@ def is_delicate(value: Any) -> bool:
     return isinstance(value, (tuple, list, dict)) and not all(type(part) is int for part in value)
 
 
+class Changed(Called):
+    """A call of an op whose result is written into its first operand."""
+
+    writes = (0,)
+
+    def allows(self, facts: tuple) -> bool:
+        return super().allows(facts[1:])
+
+    def run(self, operands: list) -> Sequence:
+        np.copyto(operands[0], self.op.run(*operands, **self.attrs))
+        return ()
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        building.write(operands[0], building.call(self.op, tuple(operands), self.attrs))
+        return ()
+
+
 class Aliased(Act):
     """Another tensor on the same memory, outside of the graph: detach() and .data."""
 

@@ -25,6 +25,7 @@ from cleargrad.compile.acts import (
     Act,
     Aliased,
     Called,
+    Changed,
     Given,
     Pulled,
     Scaled,
@@ -39,6 +40,7 @@ from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghos
 from cleargrad.core.mode import SEEN, mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import (
+    IN_NO_GRAD,
     INFERENCE,
     Tensor,
     cell_of,
@@ -55,6 +57,7 @@ from cleargrad.errors import error, user_frame, user_place
 from cleargrad.ops.apply import call, check_operands, link
 from cleargrad.ops.op import NO_GRAD, Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
+from cleargrad.ops.views import link_view
 
 LONGEST = 8192  # calls that may wait
 HELD = 1 << 28  # bytes of sources that may be held meanwhile, but for parameters
@@ -217,10 +220,12 @@ class Waiter:
         """The run to go on with, locked: other threads may look at what waits, too."""
         lock.acquire()
         run = self.run
-        if active and active[0] is not run:
+        if not active:
+            active.append(run)
+        elif active[0] is not run:
             other = active[0]
             other.waiter.finish(other, "another thread goes on")
-        active[:] = [run]
+            active[:] = [run]
         return run
 
     @staticmethod
@@ -310,7 +315,9 @@ class Waiter:
                 forms = step.forms
                 if op.view and forms and forms[0] is None:
                     forms = list_of(op.run(operands[0]._form, **attrs))
-            if op.view or not step.act.single or mode.inference:  # type: ignore[union-attr]
+            if op.view and step.act.single and step.forms[0] is not None and not mode.inference:  # type: ignore[union-attr]
+                outs = seen_plainly(run, op, operands[0], attrs, forms[0], grad)
+            elif op.view or not step.act.single or mode.inference:  # type: ignore[union-attr]
                 outs = self.made(run, op, operands, attrs, forms, step, grad)
             else:
                 outs = made_plainly(run, op, operands, attrs, forms[0], grad)
@@ -394,6 +401,36 @@ class Waiter:
                 return
         self.flush(WRITE)  # others than tensors may see the memory
         np.copyto(target._data, value._data, casting="unsafe")
+
+    def change(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
+        """A call whose result is written into its first operand, in one step; False where it takes more."""
+        target = operands[0]
+        if self.aside or mode.grad or mode.inference or "stream" in attrs:
+            return False
+        if target._edge is not None or target._base is not None:
+            return False
+        with self.begun() as run:
+            seen = [] if run.is_waiting(target) else lookers(target)
+            if seen is None:
+                return False
+            facts = (Changed, op, attrs)
+            if self.follow(run, facts, operands) is None:
+                if not self.fits_into(target, op, operands, attrs) or not run.open:
+                    return False
+                self.learn(run, facts, Changed(op, attrs, True), operands, [])
+            for tensor in seen:
+                run.will_change(tensor)
+        target.bump()
+        return True
+
+    @staticmethod
+    def fits_into(target: Tensor, op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
+        """Whether a call gives what a tensor can hold as it is."""
+        check_operands(op, operands)
+        spec = op.spec(*operands, **attrs)
+        if not isinstance(spec, Spec) or op.view or any(map(is_array, attrs.values())):
+            return False
+        return spec.shape == target._form.shape and spec.dtype.numpy == target._form.dtype
 
     def scale(self, targets: list[Tensor], factor: Tensor) -> bool:
         """Multiplies tensors in place, in one step; False, and nothing is done, where that is not to be had."""
@@ -580,6 +617,22 @@ def made_plainly(
             run.nodes.append(weakref.ref(node))
             return out
     run.plans.append(None)
+    return out
+
+
+def seen_plainly(
+    run: Run, op: Op, source: Tensor, attrs: dict[str, Any], form: np.ndarray, grad: bool
+) -> Tensor:
+    """The same for one view of what waits."""
+    plan = op.plan((True,)) if op.vjp is not NO_GRAD else None
+    out = link_view(form, source, int(grad and plan is not None), op.node, plan, attrs or None)  # type: ignore[arg-type]
+    if not grad:
+        out._caution = IN_NO_GRAD
+    run.add_made(out)
+    if out._edge is None:
+        run.plans.append(None)
+    else:
+        note_node(run, out._edge, (out,))
     return out
 
 

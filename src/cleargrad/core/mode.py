@@ -47,7 +47,8 @@ class Mode(threading.local):
     anomaly = False
     check_nan = True
     recorder = None  # ops.record.Recorder: the second reading of every call
-    waiter = None  # compile.waiting.Waiter: calls wait until somebody looks at a value
+    waiter: Any = None  # compile.waiting.Waiter: calls wait until somebody looks at a value
+    simply: Any = None  # the same waiter, while nobody else wants to see calls before it does
     observer = None  # autograd.profiler.Observer: measures every run of an op
     autocast = None  # reserved for amp: casts inputs before the op sees them
     walk: tuple | None = None  # (roots, targets) of the backward walk that is under way
@@ -60,6 +61,7 @@ class Mode(threading.local):
             setattr(self, name, value)
         if self.inference:
             self.grad = False  # enable_grad cannot bring back what inference mode does not track
+        self.simply = self.waiter if self.recorder is None and self.autocast is None else None
         watched = self.recorder is not None or self.observer is not None or self.autocast is not None
         if self.waiter is not None:
             self.waiter.aside = self.observer is not None or bool(self.saved_hooks)
@@ -81,8 +83,7 @@ class Mode(threading.local):
     def wait(self, waiter: Any) -> Any:
         """Has calls wait, or no longer: `set(waiter=...)`, but quicker. Returns who had them wait before."""
         before, self.waiter = self.waiter, waiter
-        if waiter is None or self.how != SPECIAL:
-            self.set()
+        self.set()
         return before
 
     def enter(self, how: int) -> None:

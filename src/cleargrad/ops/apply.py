@@ -47,6 +47,9 @@ def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     how = gate.how or mode.how
     run = op.run
     if how == SPECIAL:
+        waiter = mode.simply
+        if waiter is not None:
+            return waiter.call(op, operands, attrs)
         if mode.autocast is not None:
             operands = mode.autocast.operands(op.name, operands)
         if mode.recorder is not None:
@@ -74,6 +77,11 @@ def checked(op: Op) -> Callable:
 
     def door(*operands: Any, **attrs: Any) -> Any:
         if not gate.how:
+            waiter = mode.simply
+            if waiter is not None:
+                return waiter.call(
+                    op, operands, attrs
+                )  # it asks the spec of calls that it has not seen before
             if mode.autocast is not None:
                 operands = mode.autocast.operands(op.name, operands)
             if mode.waiter is not None:

@@ -27,6 +27,7 @@ from cleargrad.ops.op import NO_GRAD, Op
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ndarray = np.ndarray
 getframe = sys._getframe
+NONE: dict[str, Any] = {}  # the attributes of an op that has none
 
 
 class _Seen:
@@ -61,6 +62,8 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
 
     def door(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         how = gate.how or mode.how
+        if how == SPECIAL and out is None and (waiter := mode.simply) is not None:
+            return waiter.call(op, (input,), NONE)
         if how == SPECIAL or out is not None or not isinstance(input, Tensor):
             result = call(op, (input,), {})
             return result if out is None else write_out(out, result, op.name)
@@ -122,6 +125,8 @@ def binary_door(
 
     def door(input: Tensor, other: Any) -> Tensor:
         how = gate.how or mode.how
+        if how == SPECIAL and rank is None and (waiter := mode.simply) is not None:
+            return waiter.call(op, (input, other), NONE)
         if how == SPECIAL or not isinstance(input, Tensor):
             return otherwise(input, other)
         left = input._data

@@ -35,6 +35,8 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     target = operands[0]
     name = op.name + "_"
     check_memory(target, name)
+    if mode.simply is not None and mode.simply.change(op, operands, attrs):
+        return target
     if mode.waiter is not None and mode.recorder is None and converts(op, operands, attrs):
         settle("a write that converts")
         return at_once(op, operands, attrs)

@@ -131,11 +131,10 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         infer_size("reshape", shape, data.size)  # raises: NumPy takes any negative size for -1
     how = gate.how or mode.how
     base = result.base
-    if (
-        how == SPECIAL
-        or data is not input._data
-        or (base is not data and (base is None or base is not data.base))
-    ):
+    apart = base is not data and (base is None or base is not data.base)
+    if how == SPECIAL and not apart and mode.simply is not None:
+        return mode.simply.call(view_as_shape.op, (input,), {"shape": result.shape})
+    if how == SPECIAL or apart or data is not input._data:
         return reshape_slowly(input, result.shape, data)
     return link_view(result, input, how, _view_node, _view_plan, None)
 
