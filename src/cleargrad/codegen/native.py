@@ -19,6 +19,7 @@ from cleargrad.codegen.expr import Expr, Var
 LARGE = 8_192  # elements from which machine code pays for the way to it, about eight microseconds
 TILES = 1 << 16  # multiply-adds from which tiles pay for the way to them, about five microseconds
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOATS = frozenset((F32, F64))
 # What NumPy does at the speed of memory, or what has no machine code.
 QUICK = {
     "add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "reciprocal", "identity", "floor", "ceil",
@@ -141,7 +142,9 @@ def product(
     """
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
         raise ValueError("the last dimension of one matrix is not the last but one of the other")
-    made = ufuncs() if x.dtype is y.dtype and (x.dtype is F32 or x.dtype is F64) else None
+    kind = x.dtype
+    alike = kind is y.dtype or kind == y.dtype  # an array that was pickled has a dtype of its own
+    made = ufuncs() if alike and (kind is F32 or kind is F64 or kind in FLOATS) else None
     if made is None:
         value = np.matmul(x, y, out)
     else:

@@ -15,10 +15,8 @@ import numpy as np
 
 from cleargrad.codegen import expr
 from cleargrad.codegen.expr import Expr, Var
-from cleargrad.codegen.native import ufuncs
+from cleargrad.codegen.native import F32, F64, FLOATS, ufuncs
 from cleargrad.errors import error
-
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def of_one(name: str, otherwise: Callable) -> Callable:
@@ -30,7 +28,7 @@ def of_one(name: str, otherwise: Callable) -> Callable:
 
     def call(x, out=None):
         kind = x.dtype
-        if not (kind is FLOAT32 or kind is FLOAT64):
+        if not (kind is F32 or kind is F64 or kind in FLOATS):
             return otherwise(x)
         function = found[0] if found else look(found, name, otherwise, 1)
         return function(x) if out is None else function(x, out)
@@ -43,7 +41,7 @@ def of_two(name: str, otherwise: Callable) -> Callable:
 
     def call(x, y):
         kind = x.dtype if isinstance(x, (np.ndarray, np.generic)) else y.dtype
-        if not (kind is FLOAT32 or kind is FLOAT64):
+        if not (kind is F32 or kind is F64 or kind in FLOATS):
             return otherwise(x, y)
         function = found[0] if found else look(found, name, otherwise, 2)
         try:
@@ -127,7 +125,7 @@ def power(x, y):
 
 def literal_power(x, exponent):
     """x to a power that stands in a formula: the products that codegen/llvm_reading.py makes of it."""
-    if not (x.dtype is FLOAT32 or x.dtype is FLOAT64):
+    if x.dtype not in FLOATS:
         return power(x, exponent)
     exponent = float(exponent)
     if exponent in (0.5, -0.5):
@@ -159,14 +157,14 @@ def drop(x, condition, zero):
     return result
 
 
-ZERO32 = np.zeros((), FLOAT32)
+ZERO32 = np.zeros((), F32)
 put = getattr(np.putmask, "_implementation", np.putmask)  # without the search for arrays that are not NumPy's
 
 
 def rectified(x, y):
     """x where y is positive (or NaN), else 0: the gradient of relu, often enough to be one call."""
     kind = x.dtype
-    zero = ZERO32 if kind is FLOAT32 else kind.type(0)
+    zero = ZERO32 if kind is F32 else kind.type(0)
     if x.size > MANY or x.shape != y.shape:
         return drop(x, y <= zero, zero)
     result = x.copy()

@@ -124,6 +124,8 @@ reciprocal = function("reciprocal", lambda x: expr.reciprocal(x), lambda out: -o
 
 def power_vjp(g: Tensor, x: Tensor, y: Any) -> Tensor:
     """y · x^(y − 1), and 0 where y is 0, even at x = 0."""
+    if isinstance(y, expr.Expr):
+        raise TypeError("what is computed depends on the exponent")  # so it has no formula of its own
     if isinstance(y, NUMBERS):
         return zeros_like(g) if y == 0 else g * conj(y * x ** (y - 1))
     return choose(y == 0, 0, g * conj(y * x ** (y - 1)))

@@ -19,10 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cleargrad.codegen.native import ufuncs
+from cleargrad.codegen.native import F32, F64, FLOATS, ufuncs
 from cleargrad.core.shape import reduced
-
-F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Layout(NamedTuple):
@@ -76,7 +74,8 @@ def joined(
 ) -> np.ndarray:
     """The sum ("add") or the product ("mul") over dimensions."""
     found = layout(x.shape, axis, keepdims)
-    made = ufuncs() if found is not None and (x.dtype is F32 or x.dtype is F64) else None
+    kind = x.dtype
+    made = ufuncs() if found is not None and (kind is F32 or kind is F64 or kind in FLOATS) else None
     if found is None or made is None:
         return getattr(np, {"add": "add", "mul": "multiply"}[name]).reduce(x, axis=axis, keepdims=keepdims)
     columns, order, seen, left = found
