@@ -1,9 +1,13 @@
-"""Every op, recorded with its gradient and compiled, gives the bits of its calls one by one.
+"""Every op with its gradient gives the same bits: called, recorded and replayed call by call, and compiled.
 
 The cases are those of the op matrix: what is declared is tested.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,37 +27,24 @@ def tensors_in(result: object) -> list[Tensor]:
     return [t for part in result for t in tensors_in(part)] if isinstance(result, (tuple, list)) else []
 
 
-def recorded(case: Case, sample) -> tuple[Graph, list[np.ndarray]] | None:
-    """The graph of a call, and of the gradients of its sum where it has some."""
-    arrays: list[np.ndarray] = []
+def results(case: Case, sample: Any, given: Callable, constant: Callable) -> list[Tensor]:
+    """What a call gives, and the gradients of its weighted sum where it has some."""
 
-    def symbolic(value: object, recorder: Recorder) -> object:
+    def made(value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            real = to_ours(value, dtypes.float32)
-            arrays.append(real._data)
-            tensor = recorder.input(real)
+            tensor = given(value)
             return tensor.requires_grad_() if tensor.is_floating_point() and case.differentiable else tensor
-        if isinstance(value, (list, tuple)):
-            return type(value)(symbolic(part, recorder) for part in value)
-        return value
+        return type(value)(map(made, value)) if isinstance(value, (list, tuple)) else value
 
-    with Recorder() as recorder:
-        arguments = [symbolic(value, recorder) for value in sample.args]
-        options = {name: symbolic(value, recorder) for name, value in sample.kwargs.items()}
-        state = cg.get_rng_state()
-        try:
-            outs = tensors_in(case.function(*arguments, **options))
-            leaves = [x for x in tensors_in([*arguments, *options.values()]) if x.requires_grad]
-            ends = [out for out in outs if out.requires_grad]
-            weights = [recorder.constant(weight(end)) for end in ends]
-            with_gradient = ends and "ctc_loss_backward" not in case.name  # which has no second one
-            grads = cg.autograd.grad(ends, leaves, weights, allow_unused=True) if with_gradient else []
-        except CaptureError:
-            return None
-        finally:
-            cg.set_rng_state(state)
-        graph = recorder.finish([*outs, *(grad for grad in grads if grad is not None)])
-    return graph, arrays
+    arguments = [made(value) for value in sample.args]
+    options = {name: made(value) for name, value in sample.kwargs.items()}
+    outs = tensors_in(case.function(*arguments, **options))
+    leaves = [x for x in tensors_in([*arguments, *options.values()]) if x.requires_grad]
+    ends = [out for out in outs if out.requires_grad]
+    with_gradient = ends and "ctc_loss_backward" not in case.name  # which has no second one
+    weights = [constant(weight(end)) for end in ends]
+    grads = cg.autograd.grad(ends, leaves, weights, allow_unused=True) if with_gradient else []
+    return [*outs, *(grad for grad in grads if grad is not None)]
 
 
 def weight(end: Tensor) -> np.ndarray:
@@ -62,20 +53,62 @@ def weight(end: Tensor) -> np.ndarray:
     return weights.astype(end._data.dtype)
 
 
+def recorded(case: Case, sample: Any, kind: dtypes.dtype) -> tuple[Graph, list[np.ndarray]] | None:
+    """The graph of a call and its gradients, and its operands; None if it needs values."""
+    arrays: list[np.ndarray] = []
+    state = cg.get_rng_state()
+    with Recorder() as recorder:
+
+        def symbolic(array: np.ndarray) -> Tensor:
+            real = to_ours(array, kind)
+            arrays.append(real._data)
+            return recorder.input(real)
+
+        try:
+            graph = recorder.finish(results(case, sample, symbolic, recorder.constant))
+        except CaptureError:
+            return None
+        finally:
+            cg.set_rng_state(state)
+    return graph, arrays
+
+
+def computed(
+    case: Case, sample: Any, kind: dtypes.dtype
+) -> tuple[list[Tensor], Graph, list[np.ndarray]] | None:
+    """What calls give, their graph and its operands; None if there is no graph, or no kernel for the dtype."""
+    state = cg.get_rng_state()
+    try:
+        called = results(case, sample, lambda array: to_ours(array, kind), cg.from_numpy)
+        cg.set_rng_state(state)
+        found = recorded(case, sample, kind)
+    except (RuntimeError, NotImplementedError, KeyError):
+        if kind is not dtypes.bfloat16:
+            raise
+        return None
+    finally:
+        cg.set_rng_state(state)
+    return None if found is None else (called, *found)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64, dtypes.bfloat16], ids=str)
 @pytest.mark.parametrize("case", cases(), ids=repr)
-def test_compiled_as_replayed(case: Case) -> None:
-    for sample in case.good()[:2]:
-        found = recorded(case, sample)
+def test_called_replayed_and_compiled(case: Case, kind: dtypes.dtype) -> None:
+    """The first samples are compiled, which takes longest; of other dtypes than float32 there are fewer."""
+    state = cg.get_rng_state()
+    single = kind is dtypes.float32
+    for number, sample in enumerate(case.good()[: None if single else 2]):
+        found = computed(case, sample, kind)
         if found is None:
             continue
-        graph, arrays = found
-        state = cg.get_rng_state()
-        expected = replay(graph, arrays)
-        cg.set_rng_state(state)
-        program = Program(graph)
-        for _ in range(2):
+        called, graph, arrays = found
+        runs: dict[str, Callable] = {"replayed": partial(replay, graph)}
+        if number < (2 if single else 1):
+            program = Program(graph)
+            runs |= {"compiled": program.run, "compiled, again": program.run}
+        for how, run in runs.items():
             cg.set_rng_state(state)
-            for out, wanted in zip(program.run(arrays), expected, strict=True):
-                same_bits(out, wanted)
+            for out, wanted in zip(run(arrays), called, strict=True):
+                same_bits(out, wanted, f"{case}{sample}, {how}")
         cg.set_rng_state(state)
