@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu.precision import widen
 from cleargrad.core.shape import Spec, as_index
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -134,26 +133,6 @@ def run_read_pad(x: np.ndarray, *, pads: Pads, mode: str) -> np.ndarray:
     return x
 
 
-def run_add_pad(g: np.ndarray, *, pads: Pads, mode: str) -> np.ndarray:
-    """The adjoint of `run_read_pad`, the last dimension first."""
-    total = widen(g)
-    for axis, (before, after) in reversed(list(zip(range(-len(pads), 0), pads))):
-        total = add_back(total, axis, before, after, mode)
-    return total.astype(g.dtype, copy=False)
-
-
-def add_back(g: np.ndarray, axis: int, before: int, after: int, mode: str) -> np.ndarray:
-    """Takes the padding of one axis off and adds it to the entries it was read from."""
-    length, behind = g.shape[axis], (slice(None),) * (-1 - axis)
-    n = length - before - after
-    result = run_pad_constant(g, pads=((-before, -after), *((0, 0),) * len(behind)), value=0)
-    outside = (*range(before), *range(length - max(after, 0), length))
-    places = read_places(n, before, after, mode)
-    for place in outside:
-        result[..., places[place], *behind] += g[..., place, *behind]
-    return result
-
-
 def read_pad_spec(x: Tensor, *, pads: Pads, mode: str) -> Spec:
     op, shape, count = f"pad(mode={mode!r})", x._form.shape, len(pads)
     if len(shape) not in (count + 1, count + 2) or count > 3:
@@ -217,7 +196,6 @@ add_pad = fused(
     "pad_adjoint",
     add_pad_parts,
     spec=add_pad_spec,
-    run=run_add_pad,
     vjp=lambda c, *, pads, mode: READ_PADS[mode, len(pads)](c, pads=pads, mode=mode),
     samples=lambda: iter([Sample(real(2, 6, 4), pads=((1, 2), (-1, 1)), mode=mode) for mode in READERS]),
 )
