@@ -23,12 +23,12 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
+from tests.bits import alike_in
 from tests.compile.python_writer import written
 
 FIRST, CHUNKS = 0, 50
 COUNT = int(os.environ.get("CLEARGRAD_FUZZ", "5000"))
 NATIVE = 4  # every fourth program is compiled to machine code, the others run their graphs with NumPy
-RELATIVE, ABSOLUTE = 1e-4, 1e-5
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -52,24 +52,16 @@ def look(value: Any) -> Any:
 
 
 def agree(one: Any, other: Any) -> bool:
-    """Whether two looks agree: numbers of tensors to rounding, all else exactly."""
+    """Whether two looks are the same, numbers to the last bit."""
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):
-        return one.shape == other.shape and one.dtype == other.dtype and close(one, other)
+        return one.shape == other.shape and one.dtype == other.dtype and bool(alike_in(one, other).all())
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(agree, one, other))
     if isinstance(one, float):
-        return close(np.float64(one), np.float64(other))
+        return bool(alike_in(np.float64(one), np.float64(other)))
     return one == other
-
-
-def close(one: np.ndarray, other: np.ndarray) -> bool:
-    if one.dtype.kind not in "fc":
-        return bool((one == other).all())
-    scale = np.abs(other).max(initial=0.0)
-    limit = ABSOLUTE + RELATIVE * (scale if np.isfinite(scale) else 1.0)
-    return bool(((np.abs(one - other) <= limit) | (one == other) | (np.isnan(one) & np.isnan(other))).all())
 
 
 class Run:
