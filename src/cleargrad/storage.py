@@ -36,7 +36,7 @@ def memory_of(tensor: Tensor) -> np.ndarray:
         found = found.base
     owner = data if tensor._base is None else tensor._base._data
     room = None if tensor._ver is None else tensor._ver[3]
-    shared = None if room is None else room.whole
+    shared = None if room is None or room.whole is None else room.whole._data
     memory = spanned(owner if shared is None or not lies_in(owner, shared) else shared)
     settle()
     note_lent(memory, memory)

@@ -334,7 +334,8 @@ def another(self: Tensor) -> Tensor:
     room = room_of(self)
     room.add(alias)
     if self._base is not None and room.whole is None:
-        room.whole = self._base._form
+        whole = None if mode.waiter is None else mode.waiter.alias(self._base)
+        room.whole = wrap(self._base._data) if whole is None else whole
     if mode.recorder is not None:
         mode.recorder.alias(self, alias)
     return alias

@@ -6,7 +6,7 @@ ufuncs that NumPy calls, with inner loops that come from here: functions by the 
 codegen/vector_math.py, reductions and products in the one order that all kernels keep to:
 
   products   k after k, each multiplied and added with one rounding, from zero
-  rows       lane by lane along the last reduced dimension, lanes joined at the end (`walk_in_order`)
+  rows       lane by lane along the last reduced dimension, lanes joined pairwise at the end
   columns    row after row, in blocks whose sums are added up, so that errors do not grow with the number of rows
 
 A machine without LLVM has no programs either, and NumPy's own functions do. Read next: codegen/native.py.

@@ -216,6 +216,10 @@ class Updated(Act):
             self.writes += [start, *kept]
             start += 2 + len(state)
 
+    def allows(self, facts: tuple) -> bool:
+        optimizer = self.optimizer()  # another one may have the id of one that is gone
+        return optimizer is not None and id(optimizer) == facts[1]
+
     def items(self, operands: list) -> list:
         found, start = [], 0
         for names in self.states:

@@ -36,6 +36,7 @@ from cleargrad.compile.acts import (
 )
 from cleargrad.compile.computing import LENGTH, compute
 from cleargrad.compile.known_pass import pass_of
+from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
 from cleargrad.core.mode import SEEN, mode
 from cleargrad.core.shape import Spec
@@ -292,7 +293,7 @@ class Waiter:
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits."""
-        if self.aside or "stream" in attrs:
+        if self.aside or op.name in DRAWS or "stream" in attrs:
             return at_once(op, operands, attrs)
         grad = mode.grad
         if grad:
@@ -344,6 +345,8 @@ class Waiter:
 
     def call_first(self, run: Run, op: Op, operands: tuple, attrs: dict[str, Any]) -> tuple:
         """A call that has not come here before: its step and the layouts of its results; None if it cannot wait."""
+        if any(isinstance(x, np.ndarray) for x in operands):
+            return None, []
         check_operands(op, operands)
         spec = op.spec(*operands, **attrs)
         if spec is None or any(map(is_array, attrs.values())):
@@ -405,7 +408,7 @@ class Waiter:
     def change(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
         """A call whose result is written into its first operand, in one step; False where it takes more."""
         target = operands[0]
-        if self.aside or mode.grad or mode.inference or "stream" in attrs:
+        if self.aside or mode.grad or mode.inference or op.name in DRAWS or "stream" in attrs:
             return False
         if target._edge is not None or target._base is not None:
             return False

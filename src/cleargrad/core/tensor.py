@@ -187,9 +187,7 @@ class Room:
         self.tensors: list[weakref.ref[Tensor]] = []
         self.many = 32  # references, from which on those to tensors that are gone are dropped
         self.known = True
-        self.whole: np.ndarray | None = (
-            None  # all of it, once a view was detached, which is a view of nothing
-        )
+        self.whole: Tensor | None = None  # all of it, once a view was detached, which is a view of nothing
 
     def add(self, tensor: Tensor) -> None:
         self.tensors.append(weakref.ref(tensor))
