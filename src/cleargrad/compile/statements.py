@@ -309,8 +309,10 @@ class Builder:
             return
         dims = tuple(sorted(axis % max(len(shape), 1) for axis in call.attrs["dim"])) if shape else ()
         kept = tuple(extent for axis, extent in enumerate(shape) if axis not in dims)
-        if prod(shape) == prod(kept):  # nothing to join
-            self.define(result, IDENTITY, (value,), working, final, shape)
+        if prod(shape) == prod(kept):  # nothing to join, but for what a sum starts with: 0 + -0 is 0
+            adds = lower.combine.primitive == "add" and working.kind == "f"
+            tree, operands = (lower.combine, (0.0, value)) if adds else (IDENTITY, (value,))
+            self.define(result, tree, operands, working, final, shape)
             return
         whole = self.formulas.load(self.buffer(kept, final, "inside"))
         extents, dims = in_order(shape, dims)

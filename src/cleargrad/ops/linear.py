@@ -100,7 +100,6 @@ linear_op = fused(
     samples=linear_samples,
     node="AddmmBackward0",
     spec_first=False,
-    rounds=False,
 )
 _linear = linear_op.op
 

@@ -324,7 +324,7 @@ def add_product(name: str, shape: Callable, samples: Callable, node: str | None 
         lambda g, x, *, alpha: scaled(adjoint(x) @ g, alpha),
     )
     # Products add up in float32 by themselves.
-    return fused(name, parts, spec=spec, run=run, vjp=vjp, samples=samples, node=node, rounds=False)
+    return fused(name, parts, spec=spec, run=run, vjp=vjp, samples=samples, node=node)
 
 
 def adjoint_left(g: Tensor, y: Tensor, x_shape: tuple[int, ...]) -> Tensor:

@@ -89,4 +89,5 @@ class NAdam(RuleOptimizer):
 
     def _count(self, state: dict[str, Any], group: dict[str, Any]) -> None:
         super()._count(state, group)
-        state["mu_product"].mul_(momentum(steps(state), group))
+        product, factor = state["mu_product"], momentum(steps(state), group)
+        product.mul_(factor.to(product.dtype) if isinstance(factor, Tensor) else factor)
