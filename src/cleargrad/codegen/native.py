@@ -1,9 +1,9 @@
-"""Where eager ops ask for compiled kernels: large arrays go to machine code, small ones stay with NumPy.
+"""Where single calls ask for compiled kernels: large arrays go to machine code, small ones to NumPy's ufuncs.
 
-What a call runs depends on the op and on its operands' shapes and dtypes alone, never on how often or when it
-was made, so a program that is run again, or resumed, computes the same numbers. The kernels are the
-compiler's own (compile/eager.py). That module, and LLVM with it, is loaded by the first call that is large
-enough; `loader` is set by the package, since the compiler lies above the ops. Read next: compile/eager.py.
+Both give the same bits (codegen/ufuncs.py), so what a call runs is a matter of time alone. The kernels are the
+compiler's own (compile/eager.py). That module is loaded by the first call that is large enough, and LLVM by the
+first that needs either; `loader` is set by the package, since the compiler lies above the ops. Read next:
+compile/eager.py.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ ROUNDED = {
         "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "normal_below", "tanh", "erf", "erfc",
         "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
     ),
-    2: ("hypot", "logaddexp", "logaddexp2", "atan2"),
+    2: ("hypot", "logaddexp", "logaddexp2", "atan2", "fmax", "fmin"),  # the last two: of zeros with other signs
 }  # fmt: skip
 for _count, _names in ROUNDED.items():
     for _name in _names:
@@ -297,7 +297,10 @@ def _compile(tree: Expr, operands: int) -> Callable:
             constants.append(node)  # type: ignore[arg-type]
             return f"c{len(constants) - 1}"
         if id(node) not in names:
-            args = ", ".join([visit(arg) for arg in node.args])
+            given = node.args
+            if node.primitive in ("maximum", "minimum") and not isinstance(given[1], Expr):
+                given = given[::-1]  # of two zeros the second wins: not the literal, as in compiled kernels
+            args = ", ".join([visit(arg) for arg in given])
             literal = node.primitive == "power" and not isinstance(node.args[1], Expr)
             name = "literal_power" if literal else node.primitive
             scope[name] = literal_power if literal else NUMPY[name]

@@ -289,7 +289,7 @@ def signed_zeros(torch):
     """Zeros of both signs, subnormal and huge numbers: in sums, products, extremes, choices, divisions."""
     torch.manual_seed(14)
     (w,) = weights(torch, (9, 65))
-    seen = torch.zeros(12, 65)
+    seen, zeros = torch.zeros(20, 65), torch.zeros(65)
     F = torch.nn.functional
     optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9)
 
@@ -310,6 +310,14 @@ def signed_zeros(torch):
                 tiny.sum(0) + tiny.prod(0),
                 torch.where(x == 0, -x, x).round()[7] / 3,
                 huge.mean(0) - huge.sum(0),
+                F.relu(-zeros),
+                (-zeros).relu_(),
+                F.leaky_relu(-zeros, 0.1),
+                F.elu(-zeros),
+                F.selu(-zeros),
+                F.celu(-zeros),
+                torch.fmax(-zeros, zeros),
+                torch.fmin(zeros, -zeros),
             ]
             seen.copy_(torch.stack(rows))
         total = (
