@@ -37,9 +37,9 @@ OPTIMIZERS = {
 }
 
 
-def made(make):
+def made(make, shapes=SHAPES):
     random = np.random.default_rng(0)
-    parameters = [torch.tensor(random.standard_normal(s).astype(np.float32)).requires_grad_() for s in SHAPES]
+    parameters = [torch.tensor(random.standard_normal(s).astype(np.float32)).requires_grad_() for s in shapes]
     optimizer = make(parameters)
 
     def step(x):
@@ -54,7 +54,8 @@ def made(make):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_compiled_steps_are_eager_ones(name):
-    (p, eager, step), (q, other, bound) = made(OPTIMIZERS[name]), made(OPTIMIZERS[name])
+    shapes = [shape for shape in SHAPES if shape]
+    (p, eager, step), (q, other, bound) = made(OPTIMIZERS[name], shapes), made(OPTIMIZERS[name], shapes)
     compiled = torch.compile(bound)
     for k in range(6):
         x = torch.tensor(0.1 * k)
@@ -66,6 +67,18 @@ def test_compiled_steps_are_eager_ones(name):
             for field, kept in fields.items():
                 if isinstance(kept, torch.Tensor):
                     same_bits(others[field], kept, field)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_parameter_of_one_number(name):
+    """A program computes the update of a tensor without dimensions in float64: options are such tensors, too."""
+    (p, _, step), (q, _, bound) = made(OPTIMIZERS[name], [(), (3,)]), made(OPTIMIZERS[name], [(), (3,)])
+    compiled = torch.compile(bound)
+    for k in range(6):
+        assert compiled(torch.tensor(0.1 * k)).item() == pytest.approx(
+            step(torch.tensor(0.1 * k)).item(), rel=1e-5
+        )
+        assert q[0].item() == pytest.approx(p[0].item(), rel=1e-5)
 
 
 def recorded(step):

@@ -316,7 +316,9 @@ class Waiter:
                 forms = step.forms
                 if op.view and forms and forms[0] is None:
                     forms = list_of(op.run(operands[0]._form, **attrs))
-            if op.view and step.act.single and step.forms[0] is not None and not mode.inference:  # type: ignore[union-attr]
+            # The history of a view may take calls of its own; with gradients they were made above.
+            plain = op.view and step.act.single and step.forms[0] is not None and not mode.inference  # type: ignore[union-attr]
+            if plain and (grad or operands[0]._base is None):
                 outs = seen_plainly(run, op, operands[0], attrs, forms[0], grad)
             elif op.view or not step.act.single or mode.inference:  # type: ignore[union-attr]
                 outs = self.made(run, op, operands, attrs, forms, step, grad)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.backend.cpu.precision import widen
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.generator import default_generator
 from cleargrad.core.shape import Spec
@@ -207,7 +208,8 @@ def run_native_dropout(x: np.ndarray, *, p: float, train: bool, stream: Any) -> 
     if not train:
         return x.copy(), np.ones(x.shape, np.bool_)
     mask = stream.bernoulli(1 - p, x.shape, np.bool_)
-    return x * mask * scale_for(p, x.dtype.type), mask
+    wide = widen(x)  # narrow floats round once
+    return (wide * mask * scale_for(p, wide.dtype.type)).astype(x.dtype, copy=False), mask
 
 
 def scale_for(p: float, kind: type = float) -> Any:
