@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleargrad.core.mode import mode, settle
+from cleargrad.core.mode import at_once, mode, settle
 
 
 def is_compiling() -> bool:
@@ -35,11 +35,8 @@ def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str |
     @functools.wraps(fn)
     def eager(*args: Any, **kwargs: Any) -> Any:
         settle()
-        before = mode.set(waiter=None)
-        try:
+        with at_once():
             return fn(*args, **kwargs)
-        finally:
-            mode.set(**before)
 
     return eager
 

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import cleargrad
+from tests.bits import alike_in
 from tests.compile.bits import PROGRAMS
 
 STEPS = 8
@@ -112,15 +113,6 @@ def differences(found: Found, expected: Found) -> Iterator[str]:
             alike = alike_in(x, y)
             if not alike.all():
                 yield f"{what} {number} {x.shape}: {size_of(x[~alike], y[~alike])} of {x.size}"
-
-
-def alike_in(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """For each element whether it has the same bits; 0 is not -0, and one NaN is like another."""
-    if x.dtype.kind == "c":
-        return alike_in(x.real, y.real) & alike_in(x.imag, y.imag)
-    words = np.dtype(f"u{x.dtype.itemsize}")
-    bits = (np.ascontiguousarray(array).view(words).reshape(array.shape) for array in (x, y))
-    return np.equal(*bits) | ((x != x) & (y != y))
 
 
 def size_of(x: np.ndarray, y: np.ndarray) -> str:

@@ -38,7 +38,7 @@ from cleargrad.compile.computing import LENGTH, compute
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
-from cleargrad.core.mode import SEEN, mode
+from cleargrad.core.mode import SEEN, at_once, mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import (
     IN_NO_GRAD,
@@ -294,7 +294,7 @@ class Waiter:
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits."""
         if self.aside or op.name in DRAWS or "stream" in attrs:
-            return at_once(op, operands, attrs)
+            return call_at_once(op, operands, attrs)
         grad = mode.grad
         if grad:
             if self.run.written and any(map(self.run.is_changed_leaf, operands)):
@@ -311,7 +311,7 @@ class Waiter:
                 if not run.open:  # somebody has looked at a value
                     return self.call(op, operands, attrs)
                 if step is None:
-                    return at_once(op, operands, attrs)
+                    return call_at_once(op, operands, attrs)
             else:
                 forms = step.forms
                 if op.view and forms and forms[0] is None:
@@ -468,11 +468,8 @@ class Waiter:
         alone = not lent and all(x._form.base is None for x in written)
         if mode.grad or self.run.reads_copies(written) or (not alone and any(map(is_lent, written))):
             self.flush()
-            before = mode.wait(None)
-            try:
+            with at_once():
                 optimizer._make_step(group, options, items)
-            finally:
-                mode.wait(before)
             return
         with self.begun() as run:
             place = next(k for k, other in enumerate(optimizer.param_groups) if other is group)
@@ -653,21 +650,17 @@ def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
     """A view of memory that is there."""
     x = operands[0]
     if not isinstance(x, Tensor):
-        return at_once(op, operands, attrs)
+        return call_at_once(op, operands, attrs)
     try:
         result = op.run(x._data, **attrs)
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
-        return at_once(op, operands, attrs)
+        return call_at_once(op, operands, attrs)
     return link(op, operands, attrs, result, grad)
 
 
-def at_once(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
-    """A call that does not wait."""
-    before = mode.wait(None)
-    try:
+def call_at_once(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+    with at_once():
         return call(op, operands, attrs)
-    finally:
-        mode.wait(before)
 
 
 def list_of(forms: Any) -> list:

@@ -7,6 +7,8 @@ which everything unusual hides. Read next: core/tensor.py.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
@@ -94,6 +96,16 @@ class Mode(threading.local):
 
 
 mode = Mode()
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Calls within are made at their line, whoever had them wait."""
+    before = mode.wait(None)
+    try:
+        yield
+    finally:
+        mode.wait(before)
 
 
 SEEN = "memory is seen or written by other ways than ops"

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import at_once, mode
 from cleargrad.core.watch import watch
 from cleargrad.doctor.events import Event
 from cleargrad.doctor.library_observer import LibraryObserver, nodes_behind
@@ -62,11 +62,8 @@ class CleargradObserver(LibraryObserver):
 
     def attend(self, method: Callable, args: tuple) -> None:
         """What the doctor computes is no part of what waits."""
-        before = mode.set(waiter=None)
-        try:
+        with at_once():
             super().attend(method, args)
-        finally:
-            mode.set(**before)
 
     def mark_graph(self, root: Any) -> weakref.ref | None:
         node = root.grad_fn

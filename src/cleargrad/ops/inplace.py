@@ -23,7 +23,7 @@ from cleargrad.autograd.node import (
     split_edge,
 )
 from cleargrad.core.dtype import OF_NUMPY, can_cast
-from cleargrad.core.mode import SPECIAL, mode, settle
+from cleargrad.core.mode import SPECIAL, at_once, mode, settle
 from cleargrad.core.tensor import Tensor, as_array, cell_of, room_of, tick, wrap
 from cleargrad.errors import error
 from cleargrad.ops.apply import check_operands, tie
@@ -39,7 +39,8 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
         return target
     if mode.waiter is not None and mode.recorder is None and converts(op, operands, attrs):
         settle("a write that converts")
-        return at_once(op, operands, attrs)
+        with at_once():
+            return call_inplace(op, operands, attrs)
     edges = None
     if mode.grad and op.vjp is not NO_GRAD:
         edges = tuple(edge_of(x) if isinstance(x, Tensor) else None for x in operands)
@@ -71,15 +72,6 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
         data = target._data
         rebase(target, tie(op, operands, attrs, edges, data.shape, data.dtype, (target,)))
     return target
-
-
-def at_once(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
-    """A write that does not wait."""
-    before = mode.wait(None)
-    try:
-        return call_inplace(op, operands, attrs)
-    finally:
-        mode.wait(before)
 
 
 def converts(op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
