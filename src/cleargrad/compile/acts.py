@@ -16,7 +16,6 @@ from cleargrad.autograd.node import Node, split_edge
 from cleargrad.autograd.walk import fitted, form_of
 from cleargrad.core.tensor import Tensor, as_array, wrap
 from cleargrad.ops.op import Op
-from cleargrad.ops.record import CaptureError
 from cleargrad.optim.rule import readable
 
 if TYPE_CHECKING:
@@ -237,8 +236,6 @@ class Updated(Act):
         optimizer._make_step(group, readable(group), items)
 
     def record(self, building: Building, operands: list) -> Sequence:
-        if any(isinstance(x, Tensor) and x._form.dtype.kind == "c" for x in operands):
-            raise CaptureError("an optimizer's step on complex numbers is made by itself")
         optimizer = self.optimizer()
         group = optimizer.param_groups[self.place]
         building.update(optimizer, group, optimizer._recorded(group), self.items(operands))

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import geometry
 from cleargrad.compile.repeat import Template, apply, record_updates, repeats
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.op import OPS, Op
-from cleargrad.ops.record import Call, Recorder, Value
+from cleargrad.ops.record import Call, Recorder, Value, window_of
 
 
 @dataclass
@@ -79,7 +78,7 @@ class Building(Recorder):
             return value
         source = self.value(base)
         value = self.name(tensor)
-        self.graph.calls.append(Call(OPS["as_strided"], (source,), geometry(tensor, base), (value,)))
+        self.graph.calls.append(Call(OPS["as_strided"], (source,), window_of(tensor, base), (value,)))
         return value
 
     def become(self, owner: Tensor, value: Value) -> None:

@@ -202,7 +202,7 @@ class Recorder:
             return self.refer(tensor)
         source = self.value(owner)
         value = self.name(tensor)
-        self.graph.calls.append(Call(OPS["as_strided"], (source,), geometry(tensor, owner), (value,)))
+        self.graph.calls.append(Call(OPS["as_strided"], (source,), window_of(tensor, owner), (value,)))
         return value
 
     def refer(self, tensor: Tensor) -> Value:
@@ -225,7 +225,7 @@ class Recorder:
         if owner._data is not target._data:
             old = self.value(owner)
             new, part = self.slot(old.spec), new
-            attrs = geometry(target, owner)
+            attrs = window_of(target, owner)
             self.graph.calls.append(Call(OPS["as_strided_scatter"], (old, part), attrs, (new,)))
         self.writes[id(owner._data)] = self.writes.get(id(owner._data), 0) + 1
         self.set(owner, new)
@@ -267,6 +267,13 @@ def blank(op: Op, operands: tuple, attrs: dict[str, Any], spec: Spec) -> np.ndar
     ways: list[Any] = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
     kinds = [None] * len(arrays) + [spec.dtype.numpy]
     return np.nditer([*arrays, None], ["zerosize_ok"], ways, kinds, itershape=spec.shape).operands[-1]
+
+
+def window_of(view: Tensor, owner: Tensor) -> dict[str, Any]:
+    """Where a view lies within the memory of its owner, in elements, which must be the same for both."""
+    if view._form.dtype != owner._form.dtype:
+        raise CaptureError("memory is seen as elements of another dtype")
+    return geometry(view, owner)
 
 
 def fresh(out: Tensor, spec: Spec, operands: tuple) -> Tensor:
