@@ -196,17 +196,11 @@ def rows_loop(name: str, start: float, kind: str) -> Kernel:
 
 
 @contextmanager
-def in_blocks(
-    code: Code, rows: Val, start: Any, totals: list[Val], type: str, join: Callable[[Val, Val], Val]
-) -> Iterator[tuple[Val, list[Val]]]:
-    """A loop over rows that joins them into parts, and these block by block into the totals."""
+def blocks(code: Code, rows: Val) -> Iterator[tuple[Val, Val]]:
+    """A loop over blocks of rows: the first row of one, and where it ends."""
     with code.loop(code.integer(0), rows, BLOCK) as first:
-        parts = [code.slot(type, code.const(start, type)) for _ in totals]
         beyond = code.add(first, code.integer(BLOCK))
-        with code.loop(first, code.select(code.compare("slt", beyond, rows), beyond, rows)) as row:
-            yield row, parts
-        for total, part in zip(totals, parts, strict=True):
-            code.set(total, join(code.get(total, type), code.get(part, type)))
+        yield first, code.select(code.compare("slt", beyond, rows), beyond, rows)
 
 
 @named
@@ -236,11 +230,15 @@ def columns_loop(name: str, start: float, kind: str) -> Kernel:
                 def join(a: Val, b: Val) -> Val:
                     return joined(code, name, kind, a, b)
 
-                with in_blocks(code, rows, start, totals, type, join) as (row, parts):
-                    line = code.behind(first, row, row_step)
-                    for bank, part in enumerate(parts):
-                        value = code.load(code.at(line, code.integer(bank * together), element), type)
-                        code.set(part, join(code.get(part, type), value))
+                with blocks(code, rows) as (begin_row, end_row):
+                    parts = [code.slot(type, code.const(start, type)) for _ in totals]
+                    with code.loop(begin_row, end_row) as row:
+                        line = code.behind(first, row, row_step)
+                        for bank, part in enumerate(parts):
+                            value = code.load(code.at(line, code.integer(bank * together), element), type)
+                            code.set(part, join(code.get(part, type), value))
+                    for total, part in zip(totals, parts, strict=True):
+                        code.set(total, join(code.get(total, type), code.get(part, type)))
                 target = code.behind(place, column, place_step)
                 for bank, total in enumerate(totals):
                     code.store(code.get(total, type), code.at(target, code.integer(bank * together), element))

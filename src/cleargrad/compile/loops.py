@@ -19,7 +19,7 @@ from cleargrad.codegen.expr import Expr, Var
 from cleargrad.codegen.jit import Kernel, lanes
 from cleargrad.codegen.llvm_reading import convert, read
 from cleargrad.codegen.llvm_text import Code, Val, element_of, vector, width_of
-from cleargrad.codegen.ufuncs import ABREAST, BLOCK, across
+from cleargrad.codegen.ufuncs import ABREAST, across, blocks
 from cleargrad.compile.fuse import Member, Nest, Ref
 from cleargrad.compile.lazy import Lazy, Load, Map, Number, kind_of
 from cleargrad.compile.signature import CHUNK, Arguments, abreast, breadth, flat, is_row, spills_fit
@@ -511,8 +511,7 @@ class Emitter:
         code, nest = self.code, self.nest
         slots = {id(m): [self.accumulator(m, width) for _ in range(count)] for m in nest.members}
         self.row_count = len(nest.rows)
-        with ExitStack() as blocks:
-            first_row, beyond = self.block_of_rows(blocks)
+        with blocks(code, self.extent(nest.outer)) as (first_row, beyond):
             parts = {id(m): [self.accumulator(m, width) for _ in range(count)] for m in nest.members}
             with code.loop(first_row, beyond) as row:
                 self.row_index, self.outside = [*outer, row], {}
@@ -532,13 +531,6 @@ class Emitter:
                 value = code.get(slots[id(member)][bank], vector(register(kind), width))
                 value = convert(code, value, kind, kind_of(member.place.dtype))
                 self.put_column(member.place, outer, column, value)
-
-    def block_of_rows(self, blocks: ExitStack) -> tuple[Val, Val]:
-        """Opens a loop over blocks of the rows that are reduced: the first row of one, and where it ends."""
-        code, rows = self.code, self.extent(self.nest.outer)
-        first = blocks.enter_context(code.loop(code.integer(0), rows, BLOCK))
-        beyond = code.add(first, code.integer(BLOCK))
-        return first, code.select(code.compare("slt", beyond, rows), beyond, rows)
 
     def put_column(self, place: Load, outer: list[Val], column: Val, value: Val) -> None:
         code, memory = self.code, MEMORY[kind_of(place.dtype)]
