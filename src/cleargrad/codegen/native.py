@@ -114,21 +114,6 @@ def quickened(kernel: Callable, tree: Any) -> Callable:
     return run
 
 
-def quickened_op(kernel: Callable, get_op: Callable[[], Any], suits: Callable | None) -> Callable:
-    """The kernel of a fused op, with a program made of the op's parts in its stead where arrays are large."""
-
-    def run(first: Any, *others: Any, **attrs: Any) -> Any:
-        if first.size < LARGE and not (others and type(others[0]) is np.ndarray and others[0].size >= LARGE):
-            return kernel(first, *others, **attrs)
-        found = kernels()
-        results = None
-        if found is not None and (suits is None or suits(first, *others, **attrs)):
-            results = found.parts(get_op(), (first, *others), attrs)
-        return kernel(first, *others, **attrs) if results is None else results
-
-    return run
-
-
 # Products of matrices --------------------------------------------------------------------------------------
 
 

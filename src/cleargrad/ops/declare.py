@@ -22,7 +22,7 @@ import numpy as np
 
 from cleargrad.codegen import expr, numpy_reading
 from cleargrad.codegen.expr import parameters
-from cleargrad.codegen.native import quickened, quickened_op
+from cleargrad.codegen.native import quickened
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import mode
@@ -300,7 +300,6 @@ def fused(
     without_grad: tuple[int, ...] = (),
     spec_first: bool = True,
     rounds: bool = True,
-    native: bool | Callable = False,
     at_first_sight: bool = True,
 ) -> Callable:
     """An op made of others, `parts`, with a gradient of its own.
@@ -308,14 +307,11 @@ def fused(
     A recorder sees the parts, so the compiler can look inside; single calls go through them too, unless a faster
     kernel `run` is stated, which must give the same bits: one column of the op matrix (replay = eager). Parts
     need not think of narrow floats, which reach them as float32 when any of the parts `rounds`. `check` raises
-    errors by value on arrays before the parts run. With `native`, calls on large arrays run the compiler's
-    program of the parts and not `run`; a function of the operands says whether it suits them.
+    errors by value on arrays before the parts run. Large arrays have a program of the parts `at_first_sight`.
     """
     tensors, attrs, variadic = parameters(parts if run is None else run)
     if run is None:
         run, spec_first = by_parts(lambda: the_op, check, at_first_sight), True
-    elif native:
-        run = quickened_op(run, lambda: the_op, native if callable(native) else None)
     the_op = register(
         Op(name, spec, run, vjp, PARTS, samples, tensors, attrs, variadic, outputs,
            node=node_class(node or name), parts=in_float32(parts) if rounds else parts,

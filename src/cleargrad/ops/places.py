@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu.precision import is_half
 from cleargrad.backend.cpu.scatter import add_at
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor
@@ -76,12 +75,6 @@ def take_places(x: np.ndarray, indices: tuple[np.ndarray, ...], dims: tuple[int,
     if len(dims) == 1 and x.flags.c_contiguous:
         return x.take(indices[0], axis=dims[0])
     return np.ascontiguousarray(x[key_of(x.ndim, indices, dims)])
-
-
-def run_sum_at(g: np.ndarray, *indices: np.ndarray, shape: tuple, dims: tuple[int, ...]) -> np.ndarray:
-    result = np.zeros(shape, np.float32 if is_half(g.dtype) else g.dtype)
-    add_at(result, g, indices, dims)
-    return result.astype(g.dtype, copy=False)
 
 
 def write_places(x: np.ndarray, values: np.ndarray, indices: tuple, dims: tuple, accumulate: bool) -> None:
@@ -192,9 +185,6 @@ sum_at = fused(
         g.new_zeros(()).expand(shape), g, *indices, dims=dims, accumulate=True
     ),
     spec=lambda g, *indices, shape, dims: Spec(shape, g.dtype),
-    run=run_sum_at,
     vjp=(lambda g, *indices, dims: index_op(g, *indices, dims=dims),),
     samples=lambda: iter([Sample(real(3, 2), np.array([0, 2, 0]), shape=(4, 2), dims=(0,))]),
-    spec_first=False,
-    native=lambda g, *indices, shape, dims: dims == (0,) and len(indices) == 1,
 )
