@@ -1,8 +1,9 @@
 """Compiled functions: calls of a function wait from its beginning to its end.
 
-Python runs every time, so that everything it decides is decided anew; what it calls waits, and is computed by
-programs when the function returns, or when a value is looked at inside. With `fullgraph`, such a look is an error.
-Read next: compile/waiting.py.
+Python runs, so that everything it decides is decided anew; what it calls waits, and is computed by programs when the
+function returns, or when a value is looked at inside. With `fullgraph`, such a look is an error. Once a call has run
+as one program, a witness stands beside the next one; where it proves what Python depended on, Python is left out
+while that stays as it is (compile/shortcut.py). Read next: compile/waiting.py.
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ from collections.abc import Callable
 from typing import Any
 
 from cleargrad.compile.ending import Ending
+from cleargrad.compile.proof import Witness
+from cleargrad.compile.rewriting import Unproven
+from cleargrad.compile.shortcut import MISSED, Shortcut
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.waiting import Waiter
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shortage import shortage
+from cleargrad.core.watch import watch
 from cleargrad.ops.record import Graph
+
+PROOFS = 8  # calls of a function beside which a witness may stand
 
 watchers: list[Callable[[Compiled], None]] = []  # who is shown every compiled function when it is made
 
@@ -46,6 +53,9 @@ class Compiled:
         self.title = name or getattr(function, "__qualname__", type(function).__name__)
         self.tree = Tree()
         self.waiters = Waiters()
+        self.shortcuts: list[Shortcut] = []
+        self.unproven: tuple[str, Any] | None = None  # why Python had to run, and where that was seen last
+        self.attempts = PROOFS
         self.names: Callable[..., dict[int, str]] | None = None  # what arguments are called, for reports
         for watcher in watchers:
             watcher(self)
@@ -58,6 +68,13 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if mode.waiter is not None or mode.recorder is not None:  # it is a part of what waits already
             return self.function(*args, **kwargs)
+        how = gate.how or mode.how
+        if watch.observer is None and how != SPECIAL:
+            for shortcut in self.shortcuts:
+                if shortcut.how == how:
+                    result = shortcut.attempt(args, kwargs)
+                    if result is not MISSED:
+                        return result
         waiter = self.waiters.waiter
         if waiter is None:
             waiter = self.waiters.waiter = Waiter(
@@ -66,8 +83,12 @@ class Compiled:
             waiter.compiled = True
         if self.names is not None:
             waiter.names = self.names(args, kwargs)
+        provable = self.attempts > 0 and waiter.ready and watch.observer is None and how != SPECIAL
+        waiter.alone = False
         mode.wait(waiter)
         try:
+            if provable:
+                return self.prove(waiter, how, args, kwargs)
             result = self.function(*args, **kwargs)
             waiter.flush()
             return result
@@ -75,7 +96,28 @@ class Compiled:
             raise shortage(str(self.title), failure, args) from failure
         finally:
             waiter.close()
+            waiter.ready = not waiter.alone
             mode.wait(None)
+
+    def prove(self, waiter: Waiter, how: int, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call beside which a witness stands; what it can prove makes a shortcut."""
+        self.attempts -= 1
+        waiter.witness = witness = Witness(waiter)
+        try:
+            result = witness.whole(self.function, args, kwargs)
+            waiter.flush()
+        finally:
+            waiter.witness = None
+            witness.let_go()
+        if witness.why is None:
+            try:
+                self.shortcuts.insert(0, Shortcut(witness, result, how, self.tree))
+            except Unproven as reason:
+                witness.fail(reason.reason)
+        if witness.why is not None:
+            self.unproven = witness.why, witness.place
+        vars(witness).clear()  # it refers to what refers to it
+        return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

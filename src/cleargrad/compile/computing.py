@@ -24,8 +24,9 @@ LENGTH = "too many calls wait"
 UNREPEATED = (LENGTH,)  # ends that come where they come
 
 
-def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
-    """Gives every tensor that waits its value, and writes what is to be written."""
+def compute(run: Run, tree: Tree, make: Callable, why: str) -> Ending | None:
+    """Gives every tensor that waits its value, and writes what is to be written: by a program, which it returns, or
+    without one."""
     alive = tuple(sorted({slot for slot, reference in run.made if reference() is not None}))
     endings = run.at.endings
     ending = endings.get(alive, 0)
@@ -37,7 +38,7 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
     if isinstance(ending, Ending) and ending.program is not None:
         try:
             if ending.run(run):
-                return
+                return ending
         except OutOfRange:
             pass  # call by call, the one that fails says which tensor and line it is
     before = mode.set(waiter=None, recorder=None, observer=None, autocast=None, grad=False, inference=False)
@@ -52,6 +53,7 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
                     tree.endings.append(made)
     finally:
         mode.set(**before)
+    return None
 
 
 def one_by_one(run: Run) -> None:

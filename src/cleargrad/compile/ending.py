@@ -222,9 +222,17 @@ class Ending:
 
     def run(self, run: Run) -> bool:
         """Computes all that waits; False, and nothing is done, if the program does not suit the memory."""
+        outputs = self.outputs(run)
+        if outputs is None:
+            return False
+        self.deliver(run, outputs)
+        return True
+
+    def outputs(self, run: Any) -> list[np.ndarray] | None:
+        """Runs the program; None, and nothing is done, if it does not suit the memory."""
         with self.lock:
             if self.program is None or not self.binds(run):
-                return False
+                return None
             for array, number in zip(self.number_arrays, run.numbers):
                 array[...] = number
             for option in self.options:
@@ -236,8 +244,7 @@ class Ending:
                 self.doubles = [k for k, each in enumerate(ids) if ids.index(each) != k]
             for k in self.doubles:
                 outputs[k] = outputs[k].copy()
-        self.deliver(run, outputs)
-        return True
+        return outputs
 
     def binds(self, run: Run) -> bool:
         """Gives the program the memory of this run's sources."""
@@ -286,17 +293,21 @@ class Ending:
             tensor = reference()
             if tensor is None:
                 continue
-            owner = self.owners[slot]
-            whole = arrays.get(owner)
-            if whole is None:
-                data = tensor._form  # it looks into memory that is there
-            elif slot == owner:
-                data = arrays[slot] = laid_out(whole, self.forms[slot])  # type: ignore[arg-type]
-            else:
-                arrays[owner] = whole = laid_out(whole, self.forms[owner])  # type: ignore[arg-type]
-                data = window(whole, tensor._form, self.forms[owner])
-            tensor._data = tensor._form = data
+            tensor._data = tensor._form = self.value(arrays, slot, tensor._form)
             del tensor._wait
+        self.note_updates(run)
+
+    def value(self, arrays: dict[int, np.ndarray], slot: int, form: np.ndarray) -> np.ndarray:
+        """What a slot is, by the outputs of a program."""
+        owner = self.owners[slot]
+        whole = arrays.get(owner)
+        if whole is None:
+            return form  # it looks into memory that is there
+        arrays[owner] = whole = laid_out(whole, self.forms[owner])  # type: ignore[arg-type]
+        return whole if slot == owner else window(whole, form, self.forms[owner])
+
+    def note_updates(self, run: Any) -> None:
+        """What optimizers have written has changed."""
         now = tick()
         for slot in self.updated:
             tensor = run.tensors[slot]

@@ -76,6 +76,7 @@ active: list[Run] = []  # the run that has calls, if any
 class Run:
     """Calls that wait, and the tensors they are about."""
 
+    probe = False  # as against what a proof puts in the place of values (compile/proof.py)
     __slots__ = (
         "__weakref__", "at", "copies", "failure", "held", "known", "made", "nodes", "numbers", "open", "outside",
         "plain", "plans", "steps", "tensors", "waiter", "written",
@@ -160,7 +161,7 @@ class Run:
         try:
             value_of(tensor)
         except AttributeError:
-            if tensor._wait is not self:
+            if tensor._wait is not self and not tensor._wait.probe:
                 tensor._data  # noqa: B018  it waits elsewhere, in another thread
         form = tensor._form
         if (form.base is not None or id(form) in lent) and is_lent(tensor):
@@ -183,6 +184,7 @@ class Run:
     def will_change(self, tensor: Tensor) -> None:
         """The memory of a tensor is to be written: whoever looks into it waits."""
         if not self.is_waiting(tensor):
+            tensor._data = None  # there may be a probe in its place
             tensor._wait, tensor._slot = self, -1
             del tensor._data
             self.written.append(tensor)
@@ -210,6 +212,9 @@ class Waiter:
     compiled = False  # whether it is a compiled function whose calls wait
     beside = False  # whether programs are made by another thread, while calls go on
     aside = False  # whether somebody watches every call, so that none may wait
+    alone = False  # whether calls were made one by one, since a compiled function was called
+    ready = False  # whether programs did all that the last call of a compiled function asked for
+    witness: Any = None  # who sees a call of a compiled function, to prove what it depends on (compile/proof.py)
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
         self.make = make  # a program of a graph
@@ -304,7 +309,10 @@ class Waiter:
                     edge_of(x)  # may take calls of its own, which come before this one
         with self.begun() as run:
             if op.view and not (isinstance(operands[0], Tensor) and run.has_part(operands[0], grad)):
-                return see(op, operands, attrs, grad)
+                views = see(op, operands, attrs, grad)
+                if self.witness is not None:
+                    self.witness.saw(op, operands[0], attrs, views)
+                return views
             step = self.follow(run, (op, attrs), operands)
             if step is None:
                 step, forms = self.call_first(run, op, operands, attrs)
@@ -577,7 +585,10 @@ class Waiter:
                 tensor._data = tensor._form
                 del tensor._wait
             try:
-                compute(run, self.tree, self.make, why)
+                ending = compute(run, self.tree, self.make, why)
+                self.alone = self.alone or ending is None
+                if self.witness is not None:
+                    self.witness.ran(run, ending)
             except BaseException as failure:
                 run.failure = failure
             run.steps, run.known, run.copies, run.tensors, run.nodes = [], {}, {}, [], []
@@ -652,7 +663,12 @@ def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
     if not isinstance(x, Tensor):
         return call_at_once(op, operands, attrs)
     try:
-        result = op.run(x._data, **attrs)
+        value_of(x)
+    except AttributeError:
+        if not getattr(getattr(x, "_wait", None), "probe", False):
+            x._data  # noqa: B018  it waits in another thread
+    try:
+        result = op.run(x._form, **attrs)
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         return call_at_once(op, operands, attrs)
     return link(op, operands, attrs, result, grad)

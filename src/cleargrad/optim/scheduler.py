@@ -138,6 +138,7 @@ def track_steps(optimizer: Optimizer) -> None:
         return own(optimizer, *args, **kwargs) if own is not None else free(*args, **kwargs)  # type: ignore[misc]
 
     tracked._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    tracked.tracks = owner, own  # type: ignore[attr-defined]
     optimizer.step = tracked  # type: ignore[method-assign]
 
 

@@ -1,0 +1,736 @@
+"""Proof that Python would decide the same again: a witness stands beside one call of a compiled function.
+
+The call is made by the function's rewritten copy (compile/rewriting.py). What it reads from outside becomes a guard
+(compile/guards.py), functions of the user's that it calls are rewritten in turn, and ops are called with what is
+proven. Whatever the witness does not know, an object that is changed, a builtin, a file, ends the proof: then
+Python runs at every call. A look at a value ends it, too, and none is missed: tensors from outside have no `_data`
+while the call lasts. Read next: compile/shortcut.py.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import types
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.modes import enable_grad, no_grad
+from cleargrad.autograd.node import AccumulateGrad
+from cleargrad.compile.guards import Guards
+from cleargrad.compile.known_pass import KnownPass
+from cleargrad.compile.rewriting import WITNESS, Unproven, rewritten
+from cleargrad.core.device import device
+from cleargrad.core.dtype import dtype
+from cleargrad.core.generator import default_generator
+from cleargrad.core.mode import mode
+from cleargrad.core.shape import Size
+from cleargrad.core.tensor import Tensor, value_of
+from cleargrad.errors import Place, user_place
+from cleargrad.nn.module import Module
+from cleargrad.nn.modules.container import NumberedModules
+from cleargrad.nn.parameter import Buffer, Parameter
+from cleargrad.nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_
+from cleargrad.ops.op import Op
+from cleargrad.optim import optimizer as optimizers
+from cleargrad.optim.optimizer import Optimizer
+from cleargrad.optim.rule import RuleOptimizer, is_input
+
+MISSING = object()
+TENSORS = (Tensor, Parameter, Buffer)  # subclasses may do anything
+SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), dtype, device, slice, range)
+CONTAINERS = (tuple, list, dict, OrderedDict, Size, set, frozenset)
+VIEWS = (type({}.keys()), type({}.values()), type({}.items()), zip, enumerate, reversed)
+CONTEXTS = (no_grad, enable_grad)
+# What tensors tell of themselves without a look at their elements, and views of them.
+FACTS = frozenset(
+    "shape dtype device ndim layout itemsize nbytes requires_grad is_cuda is_sparse T mT H mH real imag".split()
+)
+OWN_METHODS = frozenset(
+    "size dim ndimension numel nelement stride element_size is_contiguous is_floating_point is_complex "
+    "get_device detach __len__".split()
+)
+CHANGING = frozenset("set_ resize_ resize_as_ swap requires_grad_ detach_ type".split())
+PURE = {
+    len, range, min, max, abs, int, float, bool, tuple, list, dict, sum, zip, enumerate, reversed, isinstance, round,
+    divmod, sorted, all, any, str, slice, pow, type, *[each for each in vars(math).values() if callable(each)],
+}  # fmt: skip
+OF_TENSORS = {tuple, list, dict, sum, zip, enumerate, reversed, isinstance, abs, len, type}  # take tensors, unseen
+METHODS = {dict: ("get", "items", "keys", "values"), list: ("index", "count"), tuple: ("index", "count")}
+
+
+class Probe:
+    """Stands in the place of a value that is there: whoever looks is seen."""
+
+    probe = True
+
+    def __init__(self, witness: Witness) -> None:
+        self.witness = witness
+
+    def look(self, tensor: Tensor) -> None:
+        self.witness.fail("a value is looked at")
+        uncover(tensor)
+
+
+def uncover(tensor: Tensor) -> None:
+    if type(getattr(tensor, "_wait", None)) is Probe:
+        tensor._data = tensor._form
+        del tensor._wait
+
+
+class Scope:
+    """What a rewritten function calls `__witness__`: the witness, and where the function's names are."""
+
+    def __init__(self, witness: Witness, function: types.FunctionType) -> None:
+        self.witness, self.function = witness, function
+        self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+        for hook in ("attribute", "item", "cut", "call", "plain", "truth", "each", "parts", "context", "added"):
+            setattr(self, hook, getattr(witness, hook))
+
+    def name(self, name: str) -> Any:
+        """A name from outside of the function."""
+        witness, function = self.witness, self.function
+        if name in self.cells:
+            cell = self.cells[name]
+            return witness.read(lambda: f"{witness.kept(cell)}.cell_contents", cell.cell_contents)
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            return witness.read(lambda: f"{witness.kept(function.__globals__)}[{name!r}]", value)
+        value = function.__builtins__[name] if name in function.__builtins__ else getattr(builtins, name, MISSING)  # type: ignore[attr-defined]
+        if value is MISSING:
+            raise NameError(f"name {name!r} is not defined", name=name)
+        if witness.why is None:
+            witness.guards.refuse(f"{name!r} in {witness.kept(function.__globals__)}")
+        return witness.read(lambda: f"{witness.kept(function.__builtins__)}[{name!r}]", value)  # type: ignore[attr-defined]
+
+
+class Witness:
+    """Sees one call, and knows what it depended on."""
+
+    def __init__(self, waiter: Any) -> None:
+        self.waiter = waiter
+        self.guards = Guards()
+        self.why: str | None = None  # what cannot be proven
+        self.place: Place | None = None
+        self.keeps: dict[int, str] = {}  # names of things that guards keep, by id
+        self.probes = Probe(self)
+        self.probed: list[Tensor] = []
+        self.before: dict[int, tuple] = {}  # of tensors from outside, by id: version, its place, the edge, memory
+        self.runs: list[tuple] = []  # those that have ended: program, sources, numbers, what was made
+        self.seen: dict[int, tuple[Op, Tensor, dict, int]] = {}  # views of what is there, by id: how they are made
+        self.aliases: list[tuple[Tensor, Tensor]] = []  # of what was computed, and what they are aliases of
+        self.settled: dict[int, Tensor] = {}  # leaves whose gradients are what this call made of them
+        self.cleared = False  # whether gradients were taken away
+        self.optimizers: list[Optimizer] = []  # that made a step
+        self.own: list[Any] = []  # iterators that were made by what is proven
+
+    def fail(self, why: str) -> None:
+        if self.why is None:
+            self.why, self.place = why, user_place()
+
+    # Reading -----------------------------------------------------------------------------------------------
+
+    def kept(self, thing: Any) -> str:
+        name = self.keeps.get(id(thing))
+        if name is None:
+            name = self.keeps[id(thing)] = self.guards.hold(thing)
+        return name
+
+    def read(self, text: Callable[[], str], value: Any, given: bool = False) -> Any:
+        """Something from outside was read."""
+        if self.why is None:
+            try:
+                self.guards.read(text(), value, given)
+            except Unproven as reason:
+                self.fail(reason.reason)
+            self.cover()
+        return value
+
+    def cover(self) -> None:
+        """Has looks at tensors from outside be seen."""
+        guards = self.guards
+        for tensor in (*guards.lasting, *guards.given):
+            if id(tensor) not in self.before:
+                cell = tensor._ver
+                version, place = (0, None) if cell is None else (cell[1], cell[2])
+                self.before[id(tensor)] = (version, place, tensor._edge, tensor._form)
+                self.probe(tensor)
+
+    def probe(self, tensor: Tensor) -> None:
+        try:
+            value_of(tensor)
+        except AttributeError:
+            return  # it waits
+        self.probed.append(tensor)
+        tensor._wait, tensor._slot = self.probes, -1
+        del tensor._data
+
+    def let_go(self) -> None:
+        """All tensors have their values again."""
+        for tensor in self.probed:
+            uncover(tensor)
+
+    def attribute(self, thing: Any, name: str) -> Any:
+        if self.why is None:
+            try:
+                return self.attribute_of(thing, name)
+            except Unproven as reason:
+                self.fail(reason.reason)
+        return getattr(thing, name)
+
+    def attribute_of(self, thing: Any, name: str) -> Any:
+        kind = type(thing)
+        if isinstance(thing, Tensor):
+            if kind not in TENSORS or not (name in FACTS or callable(getattr(Tensor, name, None))):
+                raise Unproven(f"{name} of a tensor is read")
+            return getattr(thing, name)
+        if kind in SCALARS or isinstance(thing, (tuple, list, dict)):
+            return getattr(thing, name)
+        if not self.guards.is_known(thing):
+            raise Unproven(f"an attribute of a {kind.__name__} is read that was made in the call")
+        text = f"{self.guards.name_of(thing)}.{name}"
+        if kind is types.ModuleType or issubclass(kind, types.ModuleType):
+            if name not in vars(thing):
+                raise Unproven(f"the module makes {name} up when it is asked")
+        elif isinstance(thing, type):
+            found = in_classes(thing, name)
+            if kind is not type or isinstance(found, (classmethod, property)) or found is MISSING:
+                raise Unproven(f"{name} of a class is read")
+        else:
+            if kind.__getattribute__ is not object.__getattribute__:
+                raise Unproven(f"{kind.__name__} has a __getattribute__ of its own")
+            found = in_classes(kind, name)
+            if isinstance(found, property):
+                if type(found.fget) is not types.FunctionType or is_library(found.fget):
+                    raise Unproven(f"{name} is a property")
+                here = f"type({self.guards.name_of(thing)}).{name}"
+                self.guards.refuse(f"{here} is not {self.kept(found)}")
+                self.read(lambda: f"{here}.fget", found.fget)
+                return self.call(types.MethodType(found.fget, thing))
+            inside = name in getattr(thing, "__dict__", ())
+            if type(found) is types.FunctionType and not inside:
+                bound = getattr(thing, name)
+                self.read(lambda: f"{text}.__func__", bound.__func__)
+                return bound
+            maker = in_classes(kind, "__getattr__")
+            if found is MISSING and not inside and maker is not Module.__getattr__:
+                raise Unproven(f"there is no attribute {name}, or it is made up")
+            if hasattr(found, "__get__") and not isinstance(
+                found, (staticmethod, types.MemberDescriptorType, types.FunctionType)
+            ):
+                raise Unproven(f"{name} is a descriptor")
+        return self.read(lambda: text, getattr(thing, name))
+
+    def item(self, thing: Any, key: Any) -> Any:
+        if self.why is None:
+            kind = type(thing)
+            if kind in TENSORS:
+                self.check([key])
+            elif kind in (tuple, list, dict, OrderedDict, Size, str, bytes, range):
+                self.check([key], tensors=False)
+            elif isinstance(thing, tuple) and is_library(kind):
+                pass  # several results, by name
+            elif self.guards.is_known(thing) and isinstance(thing, Module) and is_library(kind.__getitem__):  # type: ignore[attr-defined]
+                name = self.guards.name_of(thing)
+                if type(key) in (int, str):
+                    return self.read(lambda: f"{name}[{key!r}]", thing[key])  # type: ignore[index]
+                self.fail(f"a part of a {kind.__name__} is taken")
+            else:
+                self.fail(f"an item of a {kind.__name__} is read")
+        return thing[key]
+
+    def cut(self, *bounds: Any) -> slice:
+        if self.why is None:
+            self.check(bounds, tensors=False)
+        return slice(*bounds)
+
+    # Deciding ----------------------------------------------------------------------------------------------
+
+    def plain(self, value: Any) -> Any:
+        """An operand of Python's operators."""
+        if self.why is None:
+            self.check([value])
+        return value
+
+    def truth(self, value: Any) -> Any:
+        if self.why is None:
+            kind = type(value)
+            known = self.guards.is_known(value) and not (hasattr(kind, "__bool__") or hasattr(kind, "__len__"))
+            if kind not in SCALARS and kind not in CONTAINERS and not (known and not isinstance(value, Tensor)):
+                self.fail(f"Python decides by a {kind.__name__}")
+        return value
+
+    def each(self, values: Any) -> Any:
+        """What a loop goes through."""
+        if self.why is not None:
+            return values
+        kind = type(values)
+        if kind in CONTAINERS or kind in (range, str, bytes) or is_result(values):
+            return values
+        if kind in VIEWS and any(each is values for each in self.own):
+            return values
+        if kind is types.GeneratorType and WITNESS in values.gi_frame.f_globals:
+            return values
+        if self.guards.is_known(values) and isinstance(values, NumberedModules):
+            if kind.__iter__ is NumberedModules.__iter__:
+                name = self.guards.name_of(values)
+                self.read(lambda: f"{name}._modules", values._modules)
+                return list(values)
+        self.fail(f"a loop goes through a {kind.__name__}")
+        return values
+
+    def parts(self, values: Any) -> Any:
+        """What is unpacked."""
+        return self.each(values)
+
+    def context(self, value: Any) -> Any:
+        if type(value) not in CONTEXTS:
+            self.fail(f"a with statement enters a {type(value).__name__}")
+        return value
+
+    def added(self, current: Any, value: Any) -> Any:
+        """The right side of `x += value`."""
+        if self.why is None:
+            if type(current) not in TENSORS and type(current) not in SCALARS and type(current) is not tuple:
+                self.fail(f"a {type(current).__name__} is changed")
+            self.check([value])
+        return value
+
+    def check(self, values: Any, tensors: bool = True) -> None:
+        """Whether values are of kinds whose operators do nothing but compute."""
+        for value in values:
+            kind = type(value)
+            if kind in SCALARS:
+                if kind is slice:
+                    self.check((value.start, value.stop, value.step), tensors=False)
+            elif kind in TENSORS:
+                if not tensors:
+                    self.fail("a tensor is used as a number")
+            elif kind in (tuple, list, Size) or is_result(value):
+                self.check(value, tensors)
+            elif kind in (dict, OrderedDict):
+                self.check([*value.keys(), *value.values()], tensors)
+            else:
+                self.fail(f"a {kind.__name__} is computed with")
+
+    # Calling -----------------------------------------------------------------------------------------------
+
+    def whole(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The call that is to be proven."""
+        state, grad, guards = random_state(), mode.grad, self.guards
+        guards.refuse(f"len(args) != {len(args)} or list(kwargs) != {list(kwargs)}")
+        for k, value in enumerate(args):
+            self.read(lambda k=k: f"args[{k}]", value, given=True)  # type: ignore[misc]
+        for name, value in kwargs.items():
+            self.read(lambda name=name: f"kwargs[{name!r}]", value, given=True)  # type: ignore[misc]
+        owner = getattr(function, "__self__", None)
+        for thing in (owner, getattr(function, "__func__", function)):
+            if thing is not None:
+                guards.note(self.kept(thing), thing)
+        result = self.call(function, *args, **kwargs)
+        if random_state() != state:
+            self.fail("random numbers are drawn")
+        if mode.grad is not grad:
+            self.fail("it leaves gradients switched off or on")
+        return result
+
+    def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if self.why is not None:
+            return function(*args, **kwargs)
+        kind = type(function)
+        try:
+            if kind is types.MethodType:
+                return self.call_method(function.__self__, function.__func__, args, kwargs)
+            if kind is types.FunctionType:
+                return self.call_function(function, args, kwargs)
+            if isinstance(function, Module):
+                return self.call_module(function, args, kwargs)
+            if kind is types.BuiltinMethodType and type(function.__self__) in (*METHODS, str, OrderedDict):
+                return self.call_of_container(function, args, kwargs)
+            if function in PURE if is_hashable(function) else False:
+                return self.call_pure(function, args, kwargs)
+            if function is getattr and len(args) == 2 and type(args[1]) is str:
+                return self.attribute(*args)
+            if function in CONTEXTS:
+                self.check(args, tensors=False)
+                return function(*args, **kwargs)
+            compiled = vars(function).get("function") if is_library(kind) and kind.__name__ == "Compiled" else None
+            if compiled is not None and self.guards.is_known(function):
+                return self.call(compiled, *args, **kwargs)
+        except Unproven as reason:
+            self.fail(reason.reason)
+            return function(*args, **kwargs)
+        self.fail(f"{name_of(function)} is called")
+        return function(*args, **kwargs)
+
+    def call_pure(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A builtin that only computes."""
+        if function is isinstance:
+            kinds = args[1] if type(args[1]) is tuple else (args[1],)
+            if any(type(each) is not type for each in kinds):
+                raise Unproven("isinstance is asked about a class that may answer itself")
+        elif function is type:
+            if len(args) != 1 or kwargs:
+                raise Unproven("a class is made")
+            if self.guards.is_known(args[0]):
+                name = self.guards.name_of(args[0])
+                return self.read(lambda: f"type({name})", type(args[0]))
+        elif any(type(each) is types.GeneratorType for each in args):
+            for each in args:
+                self.each(each)
+        elif function is not len or not isinstance(args[0], NumberedModules):
+            own = [each for each in args if type(each) not in VIEWS]
+            self.check([*own, *kwargs.values()], tensors=function in OF_TENSORS)
+        else:
+            self.each(args[0])
+        result = function(*args, **kwargs)
+        if type(result) in VIEWS:
+            self.own.append(result)
+        return result
+
+    def call_of_container(self, method: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        allowed = METHODS.get(dict if type(method.__self__) is OrderedDict else type(method.__self__))
+        if allowed is not None and method.__name__ not in allowed:
+            raise Unproven(f"{method.__name__} of a {type(method.__self__).__name__} is called")
+        self.check([*args, *kwargs.values()], tensors=type(method.__self__) is dict)
+        result = method(*args, **kwargs)
+        if type(result) in VIEWS:
+            self.own.append(result)
+        return result
+
+    def call_method(self, thing: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if isinstance(thing, Tensor) and type(thing) in TENSORS:
+            if function is Tensor.backward:
+                return self.call_backward(thing, args, kwargs)
+            if function is Tensor.detach and self.is_computed(thing):
+                return self.detached(thing)
+            name = getattr(function, "__name__", "")
+            if not is_op(function) and not (function.__module__ == "cleargrad.tensor" and name in OWN_METHODS):
+                raise Unproven(f"{name} of a tensor is called")
+            return self.call_op(function, (thing, *args), kwargs)
+        if isinstance(thing, Optimizer) and is_library(type(thing)):
+            if function is Optimizer.zero_grad:
+                return self.clear_gradients(thing, args, kwargs)
+            if function is RuleOptimizer.step:
+                return self.make_step(thing, args, kwargs)
+        if isinstance(thing, Module) and function is Module.parameters:
+            return self.parameters(thing, args, kwargs)
+        if isinstance(thing, Module) and function is Module.__call__:
+            return self.call_module(thing, args, kwargs)
+        if type(function) is not types.FunctionType:
+            raise Unproven(f"{name_of(function)} is called")
+        return self.call_function(function, (thing, *args), kwargs)
+
+    def call_function(self, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if function in (clip_grad_norm_, clip_grad_value_):
+            return self.clip(function, args, kwargs)
+        tracked = vars(function).get("tracks") if is_library(function) else None
+        if tracked is not None:  # a scheduler stands before the optimizer's step
+            optimizer, step = tracked
+            if optimizer() is not None and step is RuleOptimizer.step:
+                return self.make_step(optimizer(), args, kwargs, function)
+        if is_op(function):
+            return self.call_op(function, args, kwargs)
+        return self.call_rewritten(function, args, kwargs)
+
+    def call_rewritten(self, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A function whose text is known: the witness goes with it."""
+        code = rewritten(function)
+        if self.guards.is_known(function):
+            name = self.guards.name_of(function)
+            self.read(lambda: f"{name}.__code__", function.__code__)
+            self.read(lambda: f"{name}.__defaults__", function.__defaults__)
+            self.read(lambda: f"{name}.__kwdefaults__", function.__kwdefaults__)
+        elif not is_library(function):
+            raise Unproven(f"{name_of(function)} was made in the call")
+        copy = types.FunctionType(
+            code, {WITNESS: Scope(self, function), "__builtins__": {}}, function.__name__, function.__defaults__
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        return copy(*args, **kwargs)
+
+    def call_module(self, module: Module, args: tuple, kwargs: dict[str, Any]) -> Any:
+        kind = type(module)
+        if not self.guards.is_known(module) or kind.__call__ is not Module.__call__ or module._hooked:
+            raise Unproven(f"{kind.__name__} is called in a way of its own")
+        name = self.guards.name_of(module)
+        self.guards.refuse(f"type({name}).__call__ is not {self.kept(Module.__call__)} or {name}._hooked")
+        forward = self.attribute(module, "forward")
+        if self.why is None and type(forward) is types.MethodType:
+            function = forward.__func__
+            try:
+                rewritten(function)
+            except Unproven:
+                if not is_library(function):
+                    raise
+                return self.call_opaque(module, forward, args, kwargs)
+            return self.call_rewritten(function, (module, *args), kwargs)
+        return self.call(forward, *args, **kwargs)
+
+    def call_opaque(self, module: Module, forward: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A module of cleargrad's own that is not looked into: all that it consists of is guarded."""
+        for part in module.modules():
+            if not is_library(type(part)):
+                raise Unproven(f"{type(module).__name__} holds modules of the user's")
+        name = self.guards.name_of(module)
+        self.read(lambda: f"{name}.__dict__", module.__dict__)
+        for part in module.modules():
+            if part is not module and self.why is None:
+                inner = self.guards.name_of(part)
+                self.read(lambda inner=inner: f"{inner}.__dict__", part.__dict__)  # type: ignore[misc]
+                self.guards.refuse(f"{inner}._hooked")
+        return self.call_op(forward, args, kwargs)
+
+    def call_op(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A function of cleargrad's own, which depends on its arguments alone."""
+        self.check([*args, *kwargs.values()])
+        return function(*args, **kwargs)
+
+    # What changes more than tensors ------------------------------------------------------------------------
+
+    def call_backward(self, root: Tensor, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if args or any(kwargs.values()):
+            raise Unproven("backward is called with arguments")
+        run = self.waiter.run
+        leaves = [x for x in run.tensors if x is not None and type(x._edge) is AccumulateGrad]
+        filled = {id(leaf) for leaf in leaves if leaf._grad is not None}
+        result = root.backward()
+        known = run.plans[-1] if run is self.waiter.run and run.plans else None
+        if type(known) is not KnownPass:
+            raise_later = "a backward pass is walked, which may call hooks"
+            self.fail(raise_later)
+            return result
+        for slot in known.leaves:
+            leaf = run.tensors[slot]
+            if id(leaf) in filled:
+                self.fail("a backward pass adds to gradients that are there")
+            self.begin_gradient(leaf)
+            self.settled[id(leaf)] = leaf
+        return result
+
+    def is_computed(self, tensor: Tensor) -> bool:
+        """Whether a tensor was made in this call, and has its value."""
+        return any(tensor is each for run in self.runs for _, each in run[3])
+
+    def detached(self, tensor: Tensor) -> Tensor:
+        """The same memory outside of the graph; nobody looks at it for that."""
+        uncover(tensor)
+        alias = tensor.detach()
+        self.aliases.append((alias, tensor))
+        self.probe(tensor)
+        self.probe(alias)
+        return alias
+
+    def begin_gradient(self, leaf: Tensor) -> None:
+        """A call whose own work on a gradient has not begun relies on what the gradient was before."""
+        if id(leaf) in self.settled or self.why is not None:
+            return
+        if not self.guards.is_known(leaf):
+            self.fail("a parameter takes part that nothing leads to")
+            return
+        name = self.guards.name_of(leaf)
+        self.guards.refuse(f"{name}._grad is not None")
+
+    def existing_gradient(self, parameter: Tensor) -> None:
+        """The gradient of a parameter is read."""
+        if id(parameter) not in self.settled:
+            name = self.guards.name_of(parameter)
+            self.read(lambda: f"{name}._grad", parameter._grad, given=True)
+
+    def clear_gradients(self, optimizer: Optimizer, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if args not in ((), (True,)) or kwargs not in ({}, {"set_to_none": True}):
+            raise Unproven("zero_grad keeps gradients as zeros")
+        for parameter in self.parameters_of(optimizer):
+            self.settled[id(parameter)] = parameter
+        self.cleared = True
+        return optimizer.zero_grad()
+
+    def parameters_of(self, optimizer: Optimizer) -> list[Tensor]:
+        """The parameters of all groups, which must stay these."""
+        name = self.guards.name_of(optimizer)
+        groups = self.guards.variable(f"{name}.param_groups")
+        self.guards.refuse(f"len({groups}) != {len(optimizer.param_groups)}")
+        found = []
+        for k, group in enumerate(optimizer.param_groups):
+            self.read(lambda k=k: f"{groups}[{k}]['params']", group["params"])  # type: ignore[misc]
+            found += group["params"]
+        return found
+
+    def make_step(self, optimizer: Any, args: tuple, kwargs: dict, tracked: Any = None) -> Any:
+        if args or kwargs:
+            raise Unproven("an optimizer's step is given a closure")
+        if is_followed(optimizer):
+            raise Unproven("an optimizer's step has hooks")
+        if not self.guards.is_known(optimizer):
+            if tracked is None or not self.guards.is_known(tracked):
+                raise Unproven("an optimizer was made in the call")
+            owner = f"{self.guards.name_of(tracked)}.tracks[0]()"
+            self.read(lambda: owner, optimizer)
+        for parameter in self.parameters_of(optimizer):
+            self.existing_gradient(parameter)
+        name = self.guards.name_of(optimizer)
+        for k, group in enumerate(optimizer.param_groups):
+            here = self.guards.variable(f"{name}.param_groups[{k}]")
+            self.guards.refuse(f"not {self.kept(Options(optimizer, group))}({here})")
+        states = States(optimizer)
+        self.guards.refuse(f"not {self.kept(states)}({name})")
+        for tensor in states.tensors:
+            self.guards.same.append(tensor)
+            self.guards.lasting.append(tensor)
+            self.guards.found.append(tensor)
+        self.cover()
+        self.optimizers.append(optimizer)
+        return optimizer.step() if tracked is None else tracked()
+
+    def parameters(self, module: Module, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+        if args or kwargs:
+            raise Unproven("some parameters of a module are asked for")
+        for part in module.modules():
+            name = self.guards.name_of(part)
+            self.read(lambda name=name: f"{name}._parameters", part._parameters)  # type: ignore[misc]
+            self.read(lambda name=name: f"{name}._modules", part._modules)  # type: ignore[misc]
+            if self.why is not None:
+                break
+        return list(module.parameters())
+
+    def clip(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        self.check([*args, *kwargs.values()])
+        targets = args[0] if args else kwargs.get("parameters")
+        if type(targets) not in (list, tuple) or kwargs.get("error_if_nonfinite"):
+            raise Unproven("clipping looks at values, or gets something else than a list of parameters")
+        for parameter in targets:
+            self.existing_gradient(parameter)
+        return function(*args, **kwargs)
+
+    # What the waiter tells ---------------------------------------------------------------------------------
+
+    def saw(self, op: Op, source: Tensor, attrs: dict[str, Any], views: Any) -> None:
+        """Views of memory that is there were made."""
+        if self.why is not None or (id(source) not in self.before and id(source) not in self.seen):
+            return
+        for number, view in enumerate(views if isinstance(views, (tuple, list)) else (views,)):
+            self.seen[id(view)] = (op, source, attrs, number)
+            self.own.append(view)
+            self.probe(view)
+
+    def ran(self, run: Any, ending: Any) -> None:
+        """A run has ended, by a program or without one."""
+        if self.why is not None:
+            return
+        if ending is None:
+            self.fail("its calls are made one by one as yet")
+        made = [(slot, tensor) for slot, ref in run.made if (tensor := ref()) is not None]
+        self.runs.append((ending, list(run.tensors), list(run.numbers), made, bool(run.copies)))
+        for tensor in (*run.tensors, *[tensor for _, tensor in made]):
+            if tensor is not None and (id(tensor) in self.before or id(tensor) in self.seen):
+                self.probe(tensor)
+        for _, tensor in made:
+            self.probe(tensor)
+
+
+class Options:
+    """Whether the options of a group are such as they were, but for numbers that programs read at every run."""
+
+    def __init__(self, optimizer: Any, group: dict[str, Any]) -> None:
+        self.names = list(group)
+        self.known = {}
+        for name, value in group.items():
+            if name == "params":
+                continue
+            parts = value if type(value) is tuple else (value,)
+            if name in optimizer._INPUTS and all(is_input(name, part) for part in parts):
+                self.known[name] = None
+            elif all(type(part) in (int, float, bool, str, type(None)) for part in parts):
+                self.known[name] = (type(value), value)
+            else:
+                raise Unproven(f"the option {name} of an optimizer is no plain number")
+        self.inputs = [(name, type(group[name])) for name, value in self.known.items() if value is None]
+        self.fixed = [(name, *value) for name, value in self.known.items() if value is not None]
+
+    def __call__(self, group: dict[str, Any]) -> bool:
+        if len(group) != len(self.names):
+            return False
+        for name, kind, value in self.fixed:
+            now = group[name]
+            if type(now) is not kind or now != value or (value == 0 and str(now) != str(value)):
+                return False
+        for name, kind in self.inputs:
+            now = group[name]
+            if type(now) is not kind:
+                return False
+            if kind is tuple:
+                if not all([is_input(name, part) for part in now]):
+                    return False
+            elif not is_input(name, now):
+                return False
+        return True
+
+
+class States:
+    """Whether an optimizer has the very state for each parameter that it had."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.names: list[tuple[int, int, list[str], list[int]]] = []
+        self.tensors: list[Tensor] = []
+        for k, group in enumerate(optimizer.param_groups):
+            for number, parameter in enumerate(group["params"]):
+                state = optimizer.state.get(parameter) or {}
+                if not all(isinstance(value, Tensor) or value is None for value in state.values()):
+                    raise Unproven("an optimizer's state holds more than tensors")
+                self.names.append((k, number, list(state), list(map(id, state.values()))))
+                self.tensors += [value for value in state.values() if value is not None]
+
+    def __call__(self, optimizer: Any) -> bool:
+        groups, states = optimizer.param_groups, optimizer.state
+        for k, number, names, ids in self.names:
+            state = states.get(groups[k]["params"][number])
+            if not state:
+                if names:
+                    return False
+            elif list(map(id, state.values())) != ids or list(state) != names:
+                return False
+        return True
+
+
+def is_followed(optimizer: Any) -> bool:
+    """Whether hooks see the steps of an optimizer."""
+    own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    return bool(own or optimizers.EVERY_STEP_BEFORE or optimizers.EVERY_STEP_AFTER)
+
+
+def in_classes(kind: type, name: str) -> Any:
+    """What a class and those that it is derived from have under a name."""
+    return next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), MISSING)
+
+
+def is_library(thing: Any) -> bool:
+    """Whether a function or class is cleargrad's own."""
+    return str(getattr(thing, "__module__", None)).startswith("cleargrad.")
+
+
+def is_op(function: Any) -> bool:
+    """Whether a function does nothing but call ops."""
+    module = str(getattr(function, "__module__", None))
+    if not module.startswith(("cleargrad.ops.", "cleargrad.nn.functional")):
+        return False
+    return not module.startswith("cleargrad.ops.random") and function.__name__ not in CHANGING
+
+
+def is_result(value: Any) -> bool:
+    """Whether a value is several results of an op, with names."""
+    return isinstance(value, tuple) and is_library(type(value))
+
+
+def is_hashable(value: Any) -> bool:
+    return type(value).__hash__ is not None and (callable(value) and not isinstance(value, Module))
+
+
+def name_of(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def random_state() -> bytes:
+    return np.asarray(default_generator.get_state()).tobytes()

@@ -1,0 +1,335 @@
+"""Shortcuts: a call of a compiled function without Python, where a proof says that Python would decide the same.
+
+A shortcut is made of one call that a witness has seen (compile/proof.py). It compares what that call has read, runs
+the program that the call ended in, and does what else the call did: gradients are set, versions go on, results are
+given back. If anything is not as it was, nothing has happened yet, and Python runs. Read next: compile/capture.py.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cleargrad.autograd.node import FREED, AccumulateGrad, Node, split_edge
+from cleargrad.compile import waiting
+from cleargrad.compile.known_pass import is_hooked
+from cleargrad.compile.program import OutOfRange
+from cleargrad.compile.proof import Witness, is_followed
+from cleargrad.compile.rewriting import Unproven
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.mode import structure
+from cleargrad.core.tensor import Tensor, cell_of, is_lent, lent, tick, wrap, wrap_view
+from cleargrad.core.watch import watch
+
+MISSED: Any = object()  # what an attempt gives that was none
+MANY = 512  # tensors that a call gives back, or nodes behind them
+
+
+class Replay:
+    """A run of a program for other tensors than those of the run that it was made of."""
+
+    __slots__ = ("copies", "numbers", "tensors")
+
+    def __init__(self, tensors: list[Tensor | None], numbers: list[float]) -> None:
+        self.tensors, self.numbers = tensors, numbers
+        self.copies: dict[int, np.ndarray] = {}
+
+    def array(self, slot: int) -> np.ndarray:
+        return self.tensors[slot]._form  # type: ignore[union-attr]
+
+
+class Shortcut:
+    """A call that needs no Python."""
+
+    def __init__(self, witness: Witness, result: Any, how: int, tree: Any) -> None:
+        if len(witness.runs) != 1:
+            raise Unproven("its values are computed in several steps" if witness.runs else "it computes nothing")
+        self.witness: Any = witness
+        self.how, self.tree, self.first = how, tree, tree.first.next
+        self.ending, sources, self.numbers, self.made, _ = witness.runs[0]
+        self.size = len(sources)
+        if self.ending not in tree.endings:
+            raise Unproven("its program is gone")
+        guards = witness.guards
+        self.given = guards.given
+        self.sources = [(slot, *self.source(x)) for slot, x in enumerate(sources) if x is not None]
+        constants = {slot for slot, kind, _ in self.sources if kind in (constant, seen)}
+        if constants.intersection(self.ending.written):
+            raise Unproven("it writes to what it has made itself")
+        self.outputs: list[tuple[Callable, tuple]] = []  # how tensors are made that the call gives or sets
+        self.places: dict[int, int] = {}  # in `outputs`, by the ids of the tensors of this call
+        self.containers: list[Any] = []
+        self.effects(witness)
+        self.template = self.part(result)
+        self.holds = guards.function("args, kwargs")
+        self.alive = [True]
+        self.kept = [weakref.ref(each, self.ender(self.alive)) for each in guards.same]
+        self.leaves = [weakref.ref(each) for each in guards.lasting if type(each._edge) is AccumulateGrad]
+        self.optimizers = [weakref.ref(each) for each in witness.optimizers]
+        self.default = dtypes.get_default_dtype()
+        self.version = structure.version
+        self.runs = 0
+        del self.witness, self.given, self.made, self.places, self.containers
+
+    @staticmethod
+    def ender(alive: list[bool]) -> Callable[[Any], None]:
+        return lambda _: alive.__setitem__(0, False)
+
+    # Making ------------------------------------------------------------------------------------------------
+
+    def source(self, tensor: Tensor) -> tuple[Callable, Any]:
+        """How a tensor is found that the program reads or writes."""
+        witness = self.witness
+        for k, each in enumerate(self.given):
+            if each is tensor:
+                return given, k
+        if any(each is tensor for each in witness.guards.lasting):
+            return lasting, weakref.ref(tensor)
+        if id(tensor) in witness.seen:
+            op, origin, attrs, number = witness.seen[id(tensor)]
+            return seen, (op.run, attrs, number, *self.source(origin))
+        if tensor._edge is not None:
+            raise Unproven("a tensor is made that needs a gradient")
+        # An op has made it of nothing but what is proven: it has seen no value, and drawn no random number.
+        return constant, wrap(tensor._form.copy(order="K"))
+
+    def slot_of(self, tensor: Any) -> int | None:
+        """The slot of a tensor that was made."""
+        return next((slot for slot, each in self.made if each is tensor), None)
+
+    def effects(self, witness: Witness) -> None:
+        """What the call did to tensors from outside."""
+        for tensor in (*witness.guards.lasting, *self.given):
+            version, place, edge, form = witness.before[id(tensor)]
+            if tensor._edge is not edge or tensor._form is not form:
+                raise Unproven("a tensor from outside gets another history or other memory")
+        self.changes = []
+        for tensor in (*witness.guards.lasting, *self.given):
+            version, place, *_ = witness.before[id(tensor)]
+            cell = tensor._ver
+            if cell is not None and cell[1] != version:
+                moved = cell[2] if cell[2] is not place else None
+                self.changes.append((*self.source(tensor), cell[1] - version, moved))
+        self.gradients = []
+        for leaf in witness.settled.values():
+            grad = leaf._grad
+            if grad is None:
+                self.gradients.append((weakref.ref(leaf), None))
+                continue
+            if self.slot_of(grad) is None or grad._edge is not None or grad._base is not None:
+                raise Unproven("a gradient is set to a tensor that the call has not made")
+            self.gradients.append((weakref.ref(leaf), self.output(grad)))
+        self.cleared = watch.cleared if witness.cleared else None
+
+    def output(self, tensor: Tensor) -> int:
+        """The place in `outputs` of a tensor that the call has made."""
+        place = self.places.get(id(tensor))
+        if place is None:
+            how = self.how_made(tensor)
+            place = self.places[id(tensor)] = len(self.outputs)
+            self.outputs.append(how)
+            if place > MANY:
+                raise Unproven("it gives back too many tensors")
+        return place
+
+    def how_made(self, tensor: Tensor) -> tuple[Callable, tuple]:
+        for alias, origin in self.witness.aliases:
+            if alias is tensor:
+                return detached, (self.output(origin),)
+        slot = self.slot_of(tensor)
+        if slot is None or tensor._grad is not None or vars(tensor):
+            raise Unproven("it gives back a tensor with a gradient or attributes of its own")
+        check_freed(tensor._edge)
+        owner, form = self.ending.owners[slot], self.ending.forms[slot]
+        if form is None:
+            raise Unproven("it gives back a view of memory from outside")
+        base, cell = tensor._base, tensor._ver
+        if base is None:
+            if owner != slot:
+                raise Unproven("it gives back another tensor on the same memory")
+            changed = None if cell is None or not cell[1] else (cell[1], cell[2])
+            return made, (slot, form, tensor._edge, changed)
+        if tensor._edge is not None or self.slot_of(base) != owner:
+            raise Unproven("it gives back a view with a history")
+        return viewed, (slot, form, self.output(base))
+
+    def part(self, value: Any) -> tuple[Callable, Any]:
+        """How a part of the result is made."""
+        kind = type(value)
+        if isinstance(value, Tensor):
+            if self.slot_of(value) is not None or any(alias is value for alias, _ in self.witness.aliases):
+                return output, self.output(value)
+            source = self.source(value)
+            if source[0] in (constant, seen):
+                raise Unproven("it gives back what no program makes")
+            return found, source
+        if value is None or kind in (bool, int, float, complex, str, bytes):
+            return fixed, value
+        if kind in (list, dict):
+            if any(each is value for each in self.containers):
+                raise Unproven(f"it gives back the same {kind.__name__} twice")
+            self.containers.append(value)
+        if kind in (tuple, list):
+            return several, (kind, [self.part(each) for each in value])
+        if kind is dict and all(type(key) in (str, int) for key in value):
+            return named, {key: self.part(each) for key, each in value.items()}
+        raise Unproven(f"it gives back a {kind.__name__}")
+
+    # Running -----------------------------------------------------------------------------------------------
+
+    def attempt(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """What the function gives; MISSED, and nothing has happened, where the proof does not hold."""
+        if not self.alive[0] or (self.version != structure.version and not self.settle()):
+            return MISSED
+        tensors = self.holds(args, kwargs)
+        if tensors is None:
+            return MISSED
+        with waiting.lock:
+            if waiting.active or self.first is not self.tree.first.next:
+                return MISSED
+            return self.run(tensors)
+
+    def run(self, tensors: tuple) -> Any:
+        ending = self.ending
+        sources: list[Any] = [None] * self.size
+        for slot, kind, what in self.sources:
+            sources[slot] = kind(what, tensors)
+        for slot, holder in ending.bound:
+            form, known = sources[slot]._form, holder._data
+            if form is not known and not same_layout(form, known):
+                return MISSED
+        for slot in ending.written:
+            written = sources[slot]
+            if (lent or written._form.base is not None) and is_lent(written):
+                return MISSED
+        replay = Replay(sources, self.numbers)
+        try:
+            outputs = ending.outputs(replay)
+        except OutOfRange:
+            return MISSED  # Python says which call it is
+        if outputs is None:
+            return MISSED
+        self.runs += 1
+        if self.tree.ends is not None:
+            self.tree.note(waiting.END, ending.calls, ending)
+        arrays = dict(zip(ending.given, outputs))
+        values: list[Tensor] = []
+        for make, how in self.outputs:
+            values.append(make(ending, arrays, values, *how))
+        now = tick()
+        for kind, what, count, place in self.changes:
+            cell = cell_of(kind(what, tensors))
+            cell[0] = now
+            cell[1] += count
+            if place is not None:
+                cell[2] = place
+        for leaf, gradient in self.gradients:
+            leaf()._grad = None if gradient is None else values[gradient]  # type: ignore[union-attr]
+        if self.cleared is not None:
+            watch.cleared = self.cleared
+        build, what = self.template
+        return build(what, tensors, values)
+
+    def settle(self) -> bool:
+        """Whether a change of modules, hooks, groups or settings is none that the proof has to do with."""
+        if dtypes.get_default_dtype() is not self.default:
+            return False
+        for reference in self.optimizers:
+            optimizer: Any = reference()
+            if optimizer is None or is_followed(optimizer):
+                return False
+        for leaf in self.leaves:
+            tensor = leaf()
+            if tensor is None or tensor._edge is None or is_hooked(tensor._edge):
+                return False
+        self.version = structure.version
+        return True
+
+
+# Where tensors come from -----------------------------------------------------------------------------------
+
+
+def given(number: int, tensors: tuple) -> Tensor:
+    return tensors[number]
+
+
+def lasting(reference: weakref.ref[Tensor], tensors: tuple) -> Tensor | None:
+    return reference()
+
+
+def constant(tensor: Tensor, tensors: tuple) -> Tensor:
+    return tensor
+
+
+def seen(what: tuple, tensors: tuple) -> Tensor:
+    """A view of memory that is there."""
+    run, attrs, number, kind, origin = what
+    views = run(kind(origin, tensors)._form, **attrs)
+    return wrap(views[number] if isinstance(views, (list, tuple)) else views)
+
+
+# What is made of outputs -----------------------------------------------------------------------------------
+
+
+def made(
+    ending: Any, arrays: dict, values: list, slot: int, form: np.ndarray, edge: Any, changed: Any
+) -> Tensor:
+    tensor = wrap(ending.value(arrays, slot, form), edge)
+    if changed is not None:
+        tensor._ver = [tick(), *changed, None]
+    return tensor
+
+
+def viewed(ending: Any, arrays: dict, values: list, slot: int, form: np.ndarray, base: int) -> Tensor:
+    return wrap_view(ending.value(arrays, slot, form), values[base])
+
+
+def detached(ending: Any, arrays: dict, values: list, origin: int) -> Tensor:
+    return values[origin].detach()
+
+
+# What a result is made of ----------------------------------------------------------------------------------
+
+
+def output(place: int, tensors: tuple, values: list) -> Tensor:
+    return values[place]
+
+
+def found(source: tuple, tensors: tuple, values: list) -> Any:
+    kind, what = source
+    return kind(what, tensors)
+
+
+def fixed(value: Any, tensors: tuple, values: list) -> Any:
+    return value
+
+
+def several(what: tuple, tensors: tuple, values: list) -> Any:
+    kind, parts = what
+    return kind([build(each, tensors, values) for build, each in parts])
+
+
+def named(parts: dict, tensors: tuple, values: list) -> dict:
+    return {key: build(each, tensors, values) for key, (build, each) in parts.items()}
+
+
+def same_layout(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and one.strides == other.strides and one.dtype == other.dtype
+
+
+def check_freed(edge: Any) -> None:
+    """A history may be shared by all calls when nothing can be had from it any more but its form."""
+    nodes: list[Node] = [] if edge is None else [split_edge(edge)[0]]
+    known = set(map(id, nodes))
+    for node in nodes:
+        if type(node) is AccumulateGrad:
+            continue
+        if (node.saved and node.saved is not FREED) or is_hooked(node) or len(nodes) > MANY:
+            raise Unproven("it gives back a tensor whose gradient can still be asked for")
+        for each in node.edges:
+            if each is not None and id(split_edge(each)[0]) not in known:
+                nodes.append(split_edge(each)[0])
+                known.add(id(nodes[-1]))
