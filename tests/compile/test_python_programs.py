@@ -9,6 +9,7 @@ seed.
 from __future__ import annotations
 
 import ast
+import linecache
 import os
 import re
 import sys
@@ -16,6 +17,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,11 +25,14 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
+from cleargrad.compile import capture, computing
+from cleargrad.compile.waiting import Waiter
 from tests.bits import alike_in
 from tests.compile.python_writer import written
 
 FIRST, CHUNKS = 0, 50
 COUNT = int(os.environ.get("CLEARGRAD_FUZZ", "5000"))
+PROGRAM = "<program>"
 NATIVE = 4  # every fourth program is compiled to machine code, the others run their graphs with NumPy
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -77,8 +82,14 @@ class Run:
             "__name__": "program",
         }
         library.manual_seed(0)
+        linecache.cache[PROGRAM] = (
+            len(source),
+            None,
+            source.splitlines(True),
+            PROGRAM,
+        )  # proofs read sources
         try:
-            exec(compile(source, "<program>", "exec"), names)
+            exec(compile(source, PROGRAM, "exec"), names)
         except Exception as error:
             self.log.append(("raised", type(error).__name__))
 
@@ -92,9 +103,28 @@ class Run:
     def compiled(self) -> bool:
         return any(len(function.programs) > 0 for function in self.wrapped)
 
+    def proven(self) -> bool:
+        """Whether calls were made without Python."""
+        return any(shortcut.runs for function in self.wrapped for shortcut in function.shortcuts)
+
 
 def plain(function: Callable) -> Callable:
     return function
+
+
+class Keen(Waiter):
+    """Has every call of a compiled function be proven, not only those behind one that ran as a program."""
+
+    ready = property(lambda self: True, lambda self, value: None)  # type: ignore[assignment]
+
+
+@contextmanager
+def keenly() -> Iterator[None]:
+    """Programs are made of calls that came once, and proofs of calls that came twice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(computing, "OFTEN", 1)
+        patch.setattr(capture, "Waiter", Keen)
+        yield
 
 
 def difference(plain_run: Run, compiled_run: Run) -> str | None:
@@ -106,11 +136,12 @@ def difference(plain_run: Run, compiled_run: Run) -> str | None:
     return None if lengths[0] == lengths[1] else f"{lengths[0]} entries plain, {lengths[1]} compiled"
 
 
-def check(source: str, backend: str) -> tuple[str | None, bool]:
-    """What differs between a plain and a compiled run, and whether compiled code ran."""
+def check(source: str, backend: str) -> tuple[str | None, Run]:
+    """What differs between a plain and a compiled run, and the latter."""
     expected = Run(source, cg, plain)
-    found = Run(source, cg, lambda function: cg.compile(function, backend=backend))
-    return difference(expected, found), found.compiled()
+    with keenly():
+        found = Run(source, cg, lambda function: cg.compile(function, backend=backend))
+    return difference(expected, found), found
 
 
 def shortened(source: str, backend: str) -> str:
@@ -173,8 +204,9 @@ def backend_of(seed: int) -> str:
 def report(seed: int, counts: SimpleNamespace, shorten: bool = True) -> str | None:
     """Checks the program of a seed; gives the text of a failure."""
     source, backend = written(seed), backend_of(seed)
-    found, compiled = check(source, backend)
-    counts.compiled += compiled
+    found, run = check(source, backend)
+    counts.compiled += run.compiled()
+    counts.proven += run.proven()
     counts.programs += 1
     if found is None:
         return None
@@ -187,7 +219,7 @@ def report(seed: int, counts: SimpleNamespace, shorten: bool = True) -> str | No
 def test_programs(chunk: int) -> None:
     size = COUNT // CHUNKS
     seeds = range(FIRST + chunk * size, FIRST + (chunk + 1) * size)
-    counts = SimpleNamespace(programs=0, compiled=0)
+    counts = SimpleNamespace(programs=0, compiled=0, proven=0)
     failures = [(seed, text) for seed in seeds if (text := report(seed, counts)) is not None]
     assert not failures, f"seeds {[seed for seed, _ in failures]}\n" + "\n\n".join(
         text for _, text in failures
@@ -206,7 +238,7 @@ def test_programs_are_valid() -> None:
 
 def main(count: int = COUNT, first: int = FIRST) -> None:
     warnings.simplefilter("ignore")
-    counts, failed = SimpleNamespace(programs=0, compiled=0), []
+    counts, failed = SimpleNamespace(programs=0, compiled=0, proven=0), []
     begun = time.process_time()
     for seed in range(first, first + count):
         text = report(seed, counts)
@@ -214,7 +246,9 @@ def main(count: int = COUNT, first: int = FIRST) -> None:
             failed.append(seed)
             print(text, end="\n\n", flush=True)
     print(f"{count} programs, {len(failed)} differ: {failed}")
-    print(f"{counts.compiled} ran compiled code; {time.process_time() - begun:.0f} s of CPU time")
+    print(
+        f"{counts.compiled} ran compiled code, {counts.proven} without Python; {time.process_time() - begun:.0f} s of CPU time"
+    )
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 import cleargrad
 from tests.compile.state import PROGRAMS
+from tests.compile.test_python_programs import keenly
 
 
 def plain(function: Any) -> Any:
@@ -37,9 +39,10 @@ def agree(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
+@pytest.mark.parametrize("keen", [False, True], ids=["", "keen"])
 @pytest.mark.parametrize(("kind", "program"), [(k, f) for _, k, f in PROGRAMS], ids=[n for n, *_ in PROGRAMS])
-def test_state_that_changes_between_calls(kind: str, program: Any) -> None:
-    with warnings.catch_warnings():
+def test_state_that_changes_between_calls(kind: str, program: Any, keen: bool) -> None:
+    with warnings.catch_warnings(), keenly() if keen else nullcontext():
         warnings.simplefilter("ignore")
         expected = comparable(program(cleargrad, plain))
         found = comparable(program(cleargrad, cleargrad.compile))

@@ -1,9 +1,9 @@
 """Compiled functions: calls of a function wait from its beginning to its end.
 
-Python runs, so that everything it decides is decided anew; what it calls waits, and is computed by programs when the
-function returns, or when a value is looked at inside. With `fullgraph`, such a look is an error. Once a call has run
-as one program, a witness stands beside the next one; where it proves what Python depended on, Python is left out
-while that stays as it is (compile/shortcut.py). Read next: compile/waiting.py.
+Python runs, so that everything it decides is decided anew; what it calls waits, and is computed by programs when
+the function returns, or when a value is looked at inside. With `fullgraph`, such a look is an error. Once a call
+has run as one program, a witness stands beside the next one; where it proves what Python depended on, Python is
+left out while that stays as it is (compile/shortcut.py). Read next: compile/waiting.py.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ other objects by who they are; of tensors that come with the call the layout cou
 
 from __future__ import annotations
 
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -91,9 +92,13 @@ class Guards:
             keys = list(value)
             if any(type(key) not in (str, int, bool, type(None)) for key in keys):
                 raise Unproven("a dictionary has keys that are not text or integers")
-            self.refuse(f"type({name}) is not {self.hold(kind)} or not equal(list({name}), {self.hold(keys)})")
+            self.refuse(
+                f"type({name}) is not {self.hold(kind)} or not equal(list({name}), {self.hold(keys)})"
+            )
             for key, part in value.items():
                 self.read(f"{name}[{key!r}]", part, given)
+        elif any(each is value for each in self.lasting):
+            self.refuse(f"{name} is not {self.names[id(value)]}")
         elif isinstance(value, Tensor):
             self.compare_tensor(name, value, given)
         else:
@@ -110,6 +115,9 @@ class Guards:
         except TypeError:
             raise Unproven(f"nobody can tell whether a {type(value).__name__} stays the same") from None
         self.note(name, value)
+        if is_everlasting(value):
+            self.refuse(f"{name} is not {self.hold(value)}")
+            return
         if not any(each is value for each in self.same):
             self.same.append(value)
         # While all of these objects live, and the proof ends with the first, nobody else has their ids.
@@ -142,13 +150,13 @@ class Guards:
             self.refuse(f"{name}._base is not None")
         else:  # what a view is part of may get a history later
             self.refuse(f"{name}._base is not None and {name}._base._edge is not None")
-        self.compare_layout(name, value)
-
-    def compare_layout(self, name: str, value: Tensor) -> None:
         form = value._form
         array = self.variable(f"{name}._form")
         layout = f"{array}.shape != {form.shape} or {array}.strides != {form.strides}"
-        self.refuse(f"{layout} or {array}.dtype != {self.hold(form.dtype)}")
+        layout += f" or {array}.dtype != {self.hold(form.dtype)}"
+        if not given:  # it is mostly the very same memory
+            layout = f"{array} is not {self.hold(weakref.ref(form))}() and ({layout})"
+        self.refuse(layout)
 
     def note(self, name: str, value: Any) -> None:
         self.found.append(value)
@@ -160,16 +168,31 @@ class Guards:
     def name_of(self, value: Any) -> str:
         return self.names[id(value)]
 
-    def function(self, signature: str) -> Callable[..., Any]:
-        """The function that reads everything again: tensors that came with the call, or None."""
+    def function(self, signature: str, result: str) -> Callable[..., Any]:
+        """The function that reads everything again, and gives a result, or None."""
         self.held["lasting"] = frozenset(map(id, self.lasting))
         given = [self.names[id(each)] for each in self.given]
         if given:
             ids = "{" + ", ".join(f"id({name})" for name in given) + "}"
             self.refuse(f"len(ids := {ids}) != {len(given)} or not ids.isdisjoint(lasting)")
         lines = [f"def holds({signature}):", "  try:", *[f"    {line}" for line in self.lines]]
-        lines += [f"    return ({', '.join(given)}{',' if given else ''})"]
-        lines += ["  except (AttributeError, KeyError, IndexError, TypeError, ValueError):", "    return None"]
+        lines += [f"    return {result}"]
+        lines += [
+            "  except (AttributeError, KeyError, IndexError, TypeError, ValueError):",
+            "    return None",
+        ]
         scope = dict(self.held)
         exec(compile("\n".join(lines), "<what a compiled function has read>", "exec"), scope)
         return scope["holds"]
+
+
+def is_everlasting(value: Any) -> bool:
+    """Whether it keeps nothing of the user's alive to hold on to something."""
+    if type(value) in (types.CodeType, types.ModuleType, types.BuiltinFunctionType, AccumulateGrad):
+        return True
+    return isinstance(value, (types.FunctionType, type)) and is_library(value)
+
+
+def is_library(thing: Any) -> bool:
+    """Whether a function or class is cleargrad's own."""
+    return str(getattr(thing, "__module__", None)).startswith("cleargrad.")

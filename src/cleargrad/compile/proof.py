@@ -14,21 +14,23 @@ import math
 import types
 from collections import OrderedDict
 from collections.abc import Callable
+from operator import is_, itemgetter
 from typing import Any
 
 import numpy as np
 
 from cleargrad.autograd.modes import enable_grad, no_grad
 from cleargrad.autograd.node import AccumulateGrad
-from cleargrad.compile.guards import Guards
+from cleargrad.compile.guards import Guards, is_library
 from cleargrad.compile.known_pass import KnownPass
 from cleargrad.compile.rewriting import WITNESS, Unproven, rewritten
+from cleargrad.compile.traces import equal
 from cleargrad.core.device import device
 from cleargrad.core.dtype import dtype
 from cleargrad.core.generator import default_generator
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Size
-from cleargrad.core.tensor import Tensor, value_of
+from cleargrad.core.tensor import Tensor, value_of, wrap
 from cleargrad.errors import Place, user_place
 from cleargrad.nn.module import Module
 from cleargrad.nn.modules.container import NumberedModules
@@ -43,23 +45,41 @@ MISSING = object()
 TENSORS = (Tensor, Parameter, Buffer)  # subclasses may do anything
 SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), dtype, device, slice, range)
 CONTAINERS = (tuple, list, dict, OrderedDict, Size, set, frozenset)
-VIEWS = (type({}.keys()), type({}.values()), type({}.items()), zip, enumerate, reversed)
+VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()), zip, enumerate, reversed)
 CONTEXTS = (no_grad, enable_grad)
 # What tensors tell of themselves without a look at their elements, and views of them.
-FACTS = frozenset(
-    "shape dtype device ndim layout itemsize nbytes requires_grad is_cuda is_sparse T mT H mH real imag".split()
-)
-OWN_METHODS = frozenset(
-    "size dim ndimension numel nelement stride element_size is_contiguous is_floating_point is_complex "
-    "get_device detach __len__".split()
-)
-CHANGING = frozenset("set_ resize_ resize_as_ swap requires_grad_ detach_ type".split())
-PURE = {
-    len, range, min, max, abs, int, float, bool, tuple, list, dict, sum, zip, enumerate, reversed, isinstance, round,
-    divmod, sorted, all, any, str, slice, pow, type, *[each for each in vars(math).values() if callable(each)],
+FACTS = {
+    "shape", "dtype", "device", "ndim", "layout", "itemsize", "nbytes", "requires_grad", "is_cuda", "is_sparse",
+    "T", "mT", "H", "mH", "real", "imag",
 }  # fmt: skip
-OF_TENSORS = {tuple, list, dict, sum, zip, enumerate, reversed, isinstance, abs, len, type}  # take tensors, unseen
-METHODS = {dict: ("get", "items", "keys", "values"), list: ("index", "count"), tuple: ("index", "count")}
+OWN_METHODS = {
+    "size", "dim", "ndimension", "numel", "nelement", "stride", "element_size", "is_contiguous",
+    "is_floating_point", "is_complex", "get_device", "detach", "__len__",
+}  # fmt: skip
+CHANGING = {"set_", "resize_", "resize_as_", "swap", "requires_grad_", "detach_", "type"}
+PURE = {
+    len, range, min, max, abs, int, float, bool, tuple, list, dict, sum, zip, enumerate, reversed, isinstance,
+    round, divmod, sorted, all, any, str, slice, pow, type,
+    *[each for each in vars(math).values() if callable(each)],
+}  # fmt: skip
+OF_TENSORS = {
+    tuple,
+    list,
+    dict,
+    sum,
+    zip,
+    enumerate,
+    reversed,
+    isinstance,
+    abs,
+    len,
+    type,
+}  # take tensors, unseen
+METHODS: dict[Any, tuple] = {
+    dict: ("get", "items", "keys", "values"),
+    list: ("index", "count"),
+    tuple: ("index", "count"),
+}
 
 
 class Probe:
@@ -74,6 +94,10 @@ class Probe:
         self.witness.fail("a value is looked at")
         uncover(tensor)
 
+    def twin(self, tensor: Tensor) -> Tensor:
+        """Another tensor for the same value, as of one that waits."""
+        return wrap(tensor._data)
+
 
 def uncover(tensor: Tensor) -> None:
     if type(getattr(tensor, "_wait", None)) is Probe:
@@ -87,7 +111,18 @@ class Scope:
     def __init__(self, witness: Witness, function: types.FunctionType) -> None:
         self.witness, self.function = witness, function
         self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-        for hook in ("attribute", "item", "cut", "call", "plain", "truth", "each", "parts", "context", "added"):
+        for hook in (
+            "attribute",
+            "item",
+            "cut",
+            "call",
+            "plain",
+            "truth",
+            "each",
+            "parts",
+            "context",
+            "added",
+        ):
             setattr(self, hook, getattr(witness, hook))
 
     def name(self, name: str) -> Any:
@@ -99,7 +134,9 @@ class Scope:
         if name in function.__globals__:
             value = function.__globals__[name]
             return witness.read(lambda: f"{witness.kept(function.__globals__)}[{name!r}]", value)
-        value = function.__builtins__[name] if name in function.__builtins__ else getattr(builtins, name, MISSING)  # type: ignore[attr-defined]
+        value = (
+            function.__builtins__[name] if name in function.__builtins__ else getattr(builtins, name, MISSING)
+        )  # type: ignore[attr-defined]
         if value is MISSING:
             raise NameError(f"name {name!r} is not defined", name=name)
         if witness.why is None:
@@ -118,9 +155,15 @@ class Witness:
         self.keeps: dict[int, str] = {}  # names of things that guards keep, by id
         self.probes = Probe(self)
         self.probed: list[Tensor] = []
-        self.before: dict[int, tuple] = {}  # of tensors from outside, by id: version, its place, the edge, memory
-        self.runs: list[tuple] = []  # those that have ended: program, sources, numbers, what was made
-        self.seen: dict[int, tuple[Op, Tensor, dict, int]] = {}  # views of what is there, by id: how they are made
+        self.before: dict[
+            int, tuple
+        ] = {}  # of tensors from outside, by id: version, its place, the edge, memory
+        self.runs: list[
+            tuple
+        ] = []  # those that have ended: program, sources, numbers, what was made, why and where they ended
+        self.seen: dict[
+            int, tuple[Op, Tensor, dict, int]
+        ] = {}  # views of what is there, by id: how they are made
         self.aliases: list[tuple[Tensor, Tensor]] = []  # of what was computed, and what they are aliases of
         self.settled: dict[int, Tensor] = {}  # leaves whose gradients are what this call made of them
         self.cleared = False  # whether gradients were taken away
@@ -258,8 +301,14 @@ class Witness:
     def truth(self, value: Any) -> Any:
         if self.why is None:
             kind = type(value)
-            known = self.guards.is_known(value) and not (hasattr(kind, "__bool__") or hasattr(kind, "__len__"))
-            if kind not in SCALARS and kind not in CONTAINERS and not (known and not isinstance(value, Tensor)):
+            known = self.guards.is_known(value) and not (
+                hasattr(kind, "__bool__") or hasattr(kind, "__len__")
+            )
+            if (
+                kind not in SCALARS
+                and kind not in CONTAINERS
+                and not (known and not isinstance(value, Tensor))
+            ):
                 self.fail(f"Python decides by a {kind.__name__}")
         return value
 
@@ -274,11 +323,11 @@ class Witness:
             return values
         if kind is types.GeneratorType and WITNESS in values.gi_frame.f_globals:
             return values
-        if self.guards.is_known(values) and isinstance(values, NumberedModules):
-            if kind.__iter__ is NumberedModules.__iter__:
-                name = self.guards.name_of(values)
-                self.read(lambda: f"{name}._modules", values._modules)
-                return list(values)
+        numbered = isinstance(values, NumberedModules) and kind.__iter__ is NumberedModules.__iter__  # type: ignore[attr-defined]
+        if numbered and self.guards.is_known(values):
+            name = self.guards.name_of(values)
+            self.read(lambda: f"{name}._modules", values._modules)
+            return list(values)
         self.fail(f"a loop goes through a {kind.__name__}")
         return values
 
@@ -357,7 +406,9 @@ class Witness:
             if function in CONTEXTS:
                 self.check(args, tensors=False)
                 return function(*args, **kwargs)
-            compiled = vars(function).get("function") if is_library(kind) and kind.__name__ == "Compiled" else None
+            compiled = (
+                vars(function).get("function") if is_library(kind) and kind.__name__ == "Compiled" else None
+            )
             if compiled is not None and self.guards.is_known(function):
                 return self.call(compiled, *args, **kwargs)
         except Unproven as reason:
@@ -408,7 +459,9 @@ class Witness:
             if function is Tensor.detach and self.is_computed(thing):
                 return self.detached(thing)
             name = getattr(function, "__name__", "")
-            if not is_op(function) and not (function.__module__ == "cleargrad.tensor" and name in OWN_METHODS):
+            if not is_op(function) and not (
+                function.__module__ == "cleargrad.tensor" and name in OWN_METHODS
+            ):
                 raise Unproven(f"{name} of a tensor is called")
             return self.call_op(function, (thing, *args), kwargs)
         if isinstance(thing, Optimizer) and is_library(type(thing)):
@@ -440,17 +493,27 @@ class Witness:
         """A function whose text is known: the witness goes with it."""
         code = rewritten(function)
         if self.guards.is_known(function):
-            name = self.guards.name_of(function)
-            self.read(lambda: f"{name}.__code__", function.__code__)
-            self.read(lambda: f"{name}.__defaults__", function.__defaults__)
-            self.read(lambda: f"{name}.__kwdefaults__", function.__kwdefaults__)
+            self.guard_function(function)
         elif not is_library(function):
             raise Unproven(f"{name_of(function)} was made in the call")
         copy = types.FunctionType(
-            code, {WITNESS: Scope(self, function), "__builtins__": {}}, function.__name__, function.__defaults__
+            code,
+            {WITNESS: Scope(self, function), "__builtins__": {}},
+            function.__name__,
+            function.__defaults__,
         )
         copy.__kwdefaults__ = function.__kwdefaults__
         return copy(*args, **kwargs)
+
+    def guard_function(self, function: types.FunctionType) -> None:
+        """A function may be given other code and other defaults."""
+        name, defaults, named = self.guards.name_of(function), function.__defaults__, function.__kwdefaults__
+        self.guards.refuse(f"{name}.__code__ is not {self.kept(function.__code__)}")
+        if all(type(each) in SCALARS for each in (*(defaults or ()), *(named or {}).values())) and not named:
+            self.guards.refuse(f"{name}.__defaults__ is not {self.kept(defaults)} or {name}.__kwdefaults__")
+        else:
+            self.read(lambda: f"{name}.__defaults__", defaults)
+            self.read(lambda: f"{name}.__kwdefaults__", named)
 
     def call_module(self, module: Module, args: tuple, kwargs: dict[str, Any]) -> Any:
         kind = type(module)
@@ -460,7 +523,7 @@ class Witness:
         self.guards.refuse(f"type({name}).__call__ is not {self.kept(Module.__call__)} or {name}._hooked")
         forward = self.attribute(module, "forward")
         if self.why is None and type(forward) is types.MethodType:
-            function = forward.__func__
+            function: Any = forward.__func__
             try:
                 rewritten(function)
             except Unproven:
@@ -616,14 +679,14 @@ class Witness:
             self.own.append(view)
             self.probe(view)
 
-    def ran(self, run: Any, ending: Any) -> None:
+    def ran(self, run: Any, ending: Any, why: str) -> None:
         """A run has ended, by a program or without one."""
         if self.why is not None:
             return
         if ending is None:
             self.fail("its calls are made one by one as yet")
         made = [(slot, tensor) for slot, ref in run.made if (tensor := ref()) is not None]
-        self.runs.append((ending, list(run.tensors), list(run.numbers), made, bool(run.copies)))
+        self.runs.append((ending, list(run.tensors), list(run.numbers), made, (why, user_place())))
         for tensor in (*run.tensors, *[tensor for _, tensor in made]):
             if tensor is not None and (id(tensor) in self.before or id(tensor) in self.seen):
                 self.probe(tensor)
@@ -635,38 +698,33 @@ class Options:
     """Whether the options of a group are such as they were, but for numbers that programs read at every run."""
 
     def __init__(self, optimizer: Any, group: dict[str, Any]) -> None:
-        self.names = list(group)
-        self.known = {}
-        for name, value in group.items():
-            if name == "params":
-                continue
+        self.inputs = set(optimizer._INPUTS)
+        self.names = [name for name in group if name != "params"]
+        self.chosen = (
+            itemgetter(*self.names) if len(self.names) > 1 else lambda group: (group[self.names[0]],)
+        )
+        self.values = self.chosen(group)
+        for name, value in zip(self.names, self.values):
             parts = value if type(value) is tuple else (value,)
-            if name in optimizer._INPUTS and all(is_input(name, part) for part in parts):
-                self.known[name] = None
-            elif all(type(part) in (int, float, bool, str, type(None)) for part in parts):
-                self.known[name] = (type(value), value)
-            else:
+            if not all(type(part) in (int, float, bool, str, type(None)) for part in parts):
                 raise Unproven(f"the option {name} of an optimizer is no plain number")
-        self.inputs = [(name, type(group[name])) for name, value in self.known.items() if value is None]
-        self.fixed = [(name, *value) for name, value in self.known.items() if value is not None]
 
     def __call__(self, group: dict[str, Any]) -> bool:
-        if len(group) != len(self.names):
+        values = self.chosen(group)
+        if len(group) != len(self.names) + 1:
             return False
-        for name, kind, value in self.fixed:
-            now = group[name]
-            if type(now) is not kind or now != value or (value == 0 and str(now) != str(value)):
+        if not all(map(is_, values, self.values)):
+            if not all(map(self.is_like, self.names, values, self.values)):
                 return False
-        for name, kind in self.inputs:
-            now = group[name]
-            if type(now) is not kind:
-                return False
-            if kind is tuple:
-                if not all([is_input(name, part) for part in now]):
-                    return False
-            elif not is_input(name, now):
-                return False
+            self.values = values
         return True
+
+    def is_like(self, name: str, now: Any, before: Any) -> bool:
+        if type(now) is tuple and type(before) is tuple and len(now) == len(before):
+            return all(self.is_like(name, *parts) for parts in zip(now, before))
+        if name in self.inputs and is_input(name, now) and is_input(name, before):
+            return type(now) is type(before)
+        return equal(now, before)
 
 
 class States:
@@ -685,6 +743,8 @@ class States:
 
     def __call__(self, optimizer: Any) -> bool:
         groups, states = optimizer.param_groups, optimizer.state
+        if not states and not self.tensors:
+            return True
         for k, number, names, ids in self.names:
             state = states.get(groups[k]["params"][number])
             if not state:
@@ -704,11 +764,6 @@ def is_followed(optimizer: Any) -> bool:
 def in_classes(kind: type, name: str) -> Any:
     """What a class and those that it is derived from have under a name."""
     return next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), MISSING)
-
-
-def is_library(thing: Any) -> bool:
-    """Whether a function or class is cleargrad's own."""
-    return str(getattr(thing, "__module__", None)).startswith("cleargrad.")
 
 
 def is_op(function: Any) -> bool:

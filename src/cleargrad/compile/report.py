@@ -8,6 +8,7 @@ cli/explain.py.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -42,13 +43,28 @@ KINDS_OF_ENTRIES: list[tuple[type, str]] = [
 def report(compiled: Compiled, full: bool = False) -> str:
     """All that is known of a compiled function."""
     things = dict(things_of(compiled.function))
-    return report_of_tree(str(compiled.title), compiled.tree, things, full)
+    return report_of_tree(str(compiled.title), compiled.tree, things, full, python_lines(compiled))
 
 
-def report_of_tree(title: str, tree: Tree, things: dict[str, Any], full: bool = False) -> str:
+def python_lines(compiled: Compiled) -> list[str]:
+    """Whether calls were made without Python, and what was in the way of that."""
+    lines = []
+    without = sum(shortcut.runs for shortcut in compiled.shortcuts)
+    if without:
+        lines.append(f"{without} of the calls without Python: all that it had read was as before")
+    if compiled.unproven is not None:
+        why, place = compiled.unproven
+        lines.append(f"Python runs, for {why}{'' if place is None else f' at {line_of(place)}'}")
+    return lines
+
+
+def report_of_tree(
+    title: str, tree: Tree, things: dict[str, Any], full: bool = False, python: Sequence[str] = ()
+) -> str:
     """What became of the traces of a function or a script; `things` give tensors their names."""
     count = len(tree.endings)
-    lines = [f"{title}: {count} program{'' if count == 1 else 's'}", *indented(trace_lines(tree, full))]
+    lines = [f"{title}: {count} program{'' if count == 1 else 's'}"]
+    lines += indented([*trace_lines(tree, full), *python])
     if not count:
         lines.append("Nothing was compiled: no trace of calls has ended in the same way twice.")
     known = names_of_tensors(things)
@@ -59,10 +75,9 @@ def report_of_tree(title: str, tree: Tree, things: dict[str, Any], full: bool = 
 
 def trace_lines(tree: Tree, full: bool) -> list[str]:
     """How traces ended, the commonest first, and what computed them."""
-    lines = []
     numbers = {id(ending): number for number, ending in enumerate(tree.endings, 1)}
-    found = (tree.ends or Counter()).most_common(None if full else ROWS)
-    for ends, times in found:
+    found: Counter[str] = Counter()
+    for ends, times in (tree.ends or Counter()).items():
         fate = "call by call"
         if id(ends.fate) in numbers:
             fate = f"by program {numbers[id(ends.fate)]}"
@@ -70,8 +85,9 @@ def trace_lines(tree: Tree, full: bool) -> list[str]:
             fate = f"call by call, for {ends.fate}"
         where = "" if ends.place is None else f" at {line_of(ends.place)}"
         calls = f"{ends.calls} call{'' if ends.calls == 1 else 's'}"
-        lines.append(f"{times} x {calls}, {fate}, when {ends.why}{where}")
-    left = len(tree.ends or ()) - len(found)
+        found[f"{calls}, {fate}, when {ends.why}{where}"] += times
+    lines = [f"{times} x {text}" for text, times in found.most_common(None if full else ROWS)]
+    left = len(found) - len(lines)
     return lines + ([f"and {left} other ways (--full shows them)"] if left else [])
 
 

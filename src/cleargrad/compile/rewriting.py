@@ -8,6 +8,7 @@ between them is Python's own. Text that does more than that, such as storing int
 
 from __future__ import annotations
 
+import __future__
 import ast
 import copy
 import linecache
@@ -19,6 +20,7 @@ from typing import Any
 
 WITNESS = "__witness__"
 LARGEST = 40_000  # lines of a file that is read
+FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 
 
 class Unproven(Exception):
@@ -85,7 +87,8 @@ def bare_one(argument: ast.arg | None) -> ast.arg | None:
 def tree_of(code: types.CodeType) -> Any:
     """The syntax tree of a function, which is known to be its own."""
     first = code.co_firstlineno
-    found = file_of(code.co_filename, tuple(linecache.getlines(code.co_filename)))
+    lines = tuple(linecache.getlines(code.co_filename))
+    found = file_of(code.co_filename, lines, code.co_flags & FUTURES)
     if found is None:
         raise Unproven("its source is not to be had", first)
     nodes, codes = found
@@ -98,13 +101,15 @@ def tree_of(code: types.CodeType) -> Any:
 
 
 @lru_cache(maxsize=32)
-def file_of(name: str, lines: tuple[str, ...]) -> tuple[dict[int, list], set[types.CodeType]] | None:
+def file_of(
+    name: str, lines: tuple[str, ...], flags: int
+) -> tuple[dict[int, list], set[types.CodeType]] | None:
     """The functions of a file by their first lines, and their codes."""
     if not lines or len(lines) > LARGEST:
         return None
     try:
         tree = ast.parse("".join(lines))
-        whole = compile("".join(lines), name, "exec", dont_inherit=True)
+        whole = compile("".join(lines), name, "exec", flags, dont_inherit=True)
     except (SyntaxError, ValueError):
         return None
     nodes: dict[int, list] = {}
@@ -127,7 +132,9 @@ def stored_names(node: Any) -> set[str]:
     inner = [each for each in ast.walk(node) if isinstance(each, COMPREHENSIONS)]
     targets = {name for each in inner for part in each.generators for name in names_in(part.target)}
     stored = [
-        each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
+        each.id
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
     ]
     for name in targets:
         used = [each for each in ast.walk(node) if isinstance(each, ast.Name) and each.id == name]
@@ -173,7 +180,9 @@ class Rewriter(ast.NodeTransformer):
             raise Unproven(f"there is a statement that is not looked into ({words})", node.lineno)  # type: ignore[attr-defined]
         return self.generic_visit(node)
 
-    def ask(self, what: str, node: Any, *arguments: ast.expr, keywords: list[ast.keyword] | None = None) -> Any:
+    def ask(
+        self, what: str, node: Any, *arguments: ast.expr, keywords: list[ast.keyword] | None = None
+    ) -> Any:
         """A call of the witness in the place of a node."""
         method = ast.Attribute(ast.Name(WITNESS, ast.Load()), what, ast.Load())
         call = ast.Call(method, list(arguments), keywords or [])
@@ -240,7 +249,11 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        node.test, node.body, node.orelse = self.truth(node.test), self.visit(node.body), self.visit(node.orelse)
+        node.test, node.body, node.orelse = (
+            self.truth(node.test),
+            self.visit(node.body),
+            self.visit(node.orelse),
+        )
         return node
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,25 +47,31 @@ class Shortcut:
 
     def __init__(self, witness: Witness, result: Any, how: int, tree: Any) -> None:
         if len(witness.runs) != 1:
-            raise Unproven("its values are computed in several steps" if witness.runs else "it computes nothing")
+            raise Unproven(
+                "its values are computed in several steps" if witness.runs else "it computes nothing"
+            )
         self.witness: Any = witness
         self.how, self.tree, self.first = how, tree, tree.first.next
-        self.ending, sources, self.numbers, self.made, _ = witness.runs[0]
+        self.ending, sources, self.numbers, self.made, (self.why, self.place) = witness.runs[0]
         self.size = len(sources)
         if self.ending not in tree.endings:
             raise Unproven("its program is gone")
         guards = witness.guards
         self.given = guards.given
-        self.sources = [(slot, *self.source(x)) for slot, x in enumerate(sources) if x is not None]
-        constants = {slot for slot, kind, _ in self.sources if kind in (constant, seen)}
-        if constants.intersection(self.ending.written):
+        self.guards = guards
+        self.made_here: list[int] = []  # slots of what the call has made itself
+        texts = [self.source(x, slot) if x is not None else "None" for slot, x in enumerate(sources)]
+        if set(self.made_here).intersection(self.ending.written):
             raise Unproven("it writes to what it has made itself")
         self.outputs: list[tuple[Callable, tuple]] = []  # how tensors are made that the call gives or sets
         self.places: dict[int, int] = {}  # in `outputs`, by the ids of the tensors of this call
         self.containers: list[Any] = []
         self.effects(witness)
         self.template = self.part(result)
-        self.holds = guards.function("args, kwargs")
+        changed = ", ".join(self.changed)
+        self.holds = guards.function(
+            "args, kwargs", f"[{', '.join(texts)}], ({changed}{',' if changed else ''})"
+        )
         self.alive = [True]
         self.kept = [weakref.ref(each, self.ender(self.alive)) for each in guards.same]
         self.leaves = [weakref.ref(each) for each in guards.lasting if type(each._edge) is AccumulateGrad]
@@ -72,7 +79,8 @@ class Shortcut:
         self.default = dtypes.get_default_dtype()
         self.version = structure.version
         self.runs = 0
-        del self.witness, self.given, self.made, self.places, self.containers
+        del self.witness, self.guards, self.given, self.made, self.made_here, self.places
+        del self.containers, self.changed
 
     @staticmethod
     def ender(alive: list[bool]) -> Callable[[Any], None]:
@@ -80,21 +88,21 @@ class Shortcut:
 
     # Making ------------------------------------------------------------------------------------------------
 
-    def source(self, tensor: Tensor) -> tuple[Callable, Any]:
-        """How a tensor is found that the program reads or writes."""
-        witness = self.witness
-        for k, each in enumerate(self.given):
-            if each is tensor:
-                return given, k
-        if any(each is tensor for each in witness.guards.lasting):
-            return lasting, weakref.ref(tensor)
-        if id(tensor) in witness.seen:
-            op, origin, attrs, number = witness.seen[id(tensor)]
-            return seen, (op.run, attrs, number, *self.source(origin))
+    def source(self, tensor: Tensor, slot: int = -1) -> str:
+        """How a tensor is found that the program reads or writes, as an expression among the guards."""
+        guards = self.guards
+        if guards.is_known(tensor):
+            return guards.name_of(tensor)
+        if any(each is tensor for each in guards.lasting):
+            return f"{guards.hold(weakref.ref(tensor))}()"
+        self.made_here.append(slot)
+        if id(tensor) in self.witness.seen:
+            op, origin, attrs, number = self.witness.seen[id(tensor)]
+            return f"{guards.hold(partial(seen, op.run, attrs, number))}({self.source(origin)})"
         if tensor._edge is not None:
             raise Unproven("a tensor is made that needs a gradient")
         # An op has made it of nothing but what is proven: it has seen no value, and drawn no random number.
-        return constant, wrap(tensor._form.copy(order="K"))
+        return guards.hold(wrap(tensor._form.copy(order="K")))
 
     def slot_of(self, tensor: Any) -> int | None:
         """The slot of a tensor that was made."""
@@ -106,14 +114,15 @@ class Shortcut:
             version, place, edge, form = witness.before[id(tensor)]
             if tensor._edge is not edge or tensor._form is not form:
                 raise Unproven("a tensor from outside gets another history or other memory")
-        self.changes = []
+        self.changes, self.changed = [], []  # of versions, and how the tensors are found
         for tensor in (*witness.guards.lasting, *self.given):
             version, place, *_ = witness.before[id(tensor)]
             cell = tensor._ver
             if cell is not None and cell[1] != version:
                 moved = cell[2] if cell[2] is not place else None
-                self.changes.append((*self.source(tensor), cell[1] - version, moved))
-        self.gradients = []
+                self.changes.append((cell[1] - version, moved))
+                self.changed.append(self.source(tensor))
+        self.gradients: list[tuple[Any, int | None]] = []
         for leaf in witness.settled.values():
             grad = leaf._grad
             if grad is None:
@@ -151,6 +160,8 @@ class Shortcut:
             if owner != slot:
                 raise Unproven("it gives back another tensor on the same memory")
             changed = None if cell is None or not cell[1] else (cell[1], cell[2])
+            if form.flags.c_contiguous:
+                return taken, (self.ending.given.index(slot), tensor._edge, changed)
             return made, (slot, form, tensor._edge, changed)
         if tensor._edge is not None or self.slot_of(base) != owner:
             raise Unproven("it gives back a view with a history")
@@ -162,10 +173,10 @@ class Shortcut:
         if isinstance(value, Tensor):
             if self.slot_of(value) is not None or any(alias is value for alias, _ in self.witness.aliases):
                 return output, self.output(value)
-            source = self.source(value)
-            if source[0] in (constant, seen):
+            if not any(each is value for each in (*self.guards.lasting, *self.given)):
                 raise Unproven("it gives back what no program makes")
-            return found, source
+            self.changed.append(self.source(value))
+            return found, len(self.changed) - 1
         if value is None or kind in (bool, int, float, complex, str, bytes):
             return fixed, value
         if kind in (list, dict):
@@ -184,19 +195,16 @@ class Shortcut:
         """What the function gives; MISSED, and nothing has happened, where the proof does not hold."""
         if not self.alive[0] or (self.version != structure.version and not self.settle()):
             return MISSED
-        tensors = self.holds(args, kwargs)
-        if tensors is None:
+        found = self.holds(args, kwargs)
+        if found is None:
             return MISSED
         with waiting.lock:
             if waiting.active or self.first is not self.tree.first.next:
                 return MISSED
-            return self.run(tensors)
+            return self.run(*found)
 
-    def run(self, tensors: tuple) -> Any:
+    def run(self, sources: list, tensors: tuple) -> Any:
         ending = self.ending
-        sources: list[Any] = [None] * self.size
-        for slot, kind, what in self.sources:
-            sources[slot] = kind(what, tensors)
         for slot, holder in ending.bound:
             form, known = sources[slot]._form, holder._data
             if form is not known and not same_layout(form, known):
@@ -205,23 +213,22 @@ class Shortcut:
             written = sources[slot]
             if (lent or written._form.base is not None) and is_lent(written):
                 return MISSED
-        replay = Replay(sources, self.numbers)
         try:
-            outputs = ending.outputs(replay)
+            outputs = ending.outputs(Replay(sources, self.numbers))
         except OutOfRange:
             return MISSED  # Python says which call it is
         if outputs is None:
             return MISSED
         self.runs += 1
         if self.tree.ends is not None:
-            self.tree.note(waiting.END, ending.calls, ending)
+            self.tree.note(self.why, ending.calls, ending, self.place)
         arrays = dict(zip(ending.given, outputs))
         values: list[Tensor] = []
         for make, how in self.outputs:
-            values.append(make(ending, arrays, values, *how))
+            values.append(make(self, outputs, arrays, values, *how))
         now = tick()
-        for kind, what, count, place in self.changes:
-            cell = cell_of(kind(what, tensors))
+        for tensor, (count, place) in zip(tensors, self.changes):
+            cell = cell_of(tensor)
             cell[0] = now
             cell[1] += count
             if place is not None:
@@ -249,45 +256,42 @@ class Shortcut:
         return True
 
 
-# Where tensors come from -----------------------------------------------------------------------------------
-
-
-def given(number: int, tensors: tuple) -> Tensor:
-    return tensors[number]
-
-
-def lasting(reference: weakref.ref[Tensor], tensors: tuple) -> Tensor | None:
-    return reference()
-
-
-def constant(tensor: Tensor, tensors: tuple) -> Tensor:
-    return tensor
-
-
-def seen(what: tuple, tensors: tuple) -> Tensor:
+def seen(run: Callable, attrs: dict[str, Any], number: int, origin: Tensor) -> Tensor:
     """A view of memory that is there."""
-    run, attrs, number, kind, origin = what
-    views = run(kind(origin, tensors)._form, **attrs)
+    views = run(origin._form, **attrs)
     return wrap(views[number] if isinstance(views, (list, tuple)) else views)
 
 
 # What is made of outputs -----------------------------------------------------------------------------------
 
 
-def made(
-    ending: Any, arrays: dict, values: list, slot: int, form: np.ndarray, edge: Any, changed: Any
+def taken(
+    shortcut: Any, outputs: list, arrays: dict, values: list, number: int, edge: Any, changed: Any
 ) -> Tensor:
-    tensor = wrap(ending.value(arrays, slot, form), edge)
+    """An output as it is."""
+    tensor = wrap(outputs[number], edge)
     if changed is not None:
         tensor._ver = [tick(), *changed, None]
     return tensor
 
 
-def viewed(ending: Any, arrays: dict, values: list, slot: int, form: np.ndarray, base: int) -> Tensor:
-    return wrap_view(ending.value(arrays, slot, form), values[base])
+def made(
+    shortcut: Any, outputs: list, arrays: dict, values: list, slot: int, form: Any, edge: Any, changed: Any
+) -> Tensor:
+    """An output in another layout."""
+    tensor = wrap(shortcut.ending.value(arrays, slot, form), edge)
+    if changed is not None:
+        tensor._ver = [tick(), *changed, None]
+    return tensor
 
 
-def detached(ending: Any, arrays: dict, values: list, origin: int) -> Tensor:
+def viewed(
+    shortcut: Any, outputs: list, arrays: dict, values: list, slot: int, form: np.ndarray, base: int
+) -> Tensor:
+    return wrap_view(shortcut.ending.value(arrays, slot, form), values[base])
+
+
+def detached(shortcut: Any, outputs: list, arrays: dict, values: list, origin: int) -> Tensor:
     return values[origin].detach()
 
 
@@ -298,9 +302,8 @@ def output(place: int, tensors: tuple, values: list) -> Tensor:
     return values[place]
 
 
-def found(source: tuple, tensors: tuple, values: list) -> Any:
-    kind, what = source
-    return kind(what, tensors)
+def found(place: int, tensors: tuple, values: list) -> Any:
+    return tensors[place]
 
 
 def fixed(value: Any, tensors: tuple, values: list) -> Any:

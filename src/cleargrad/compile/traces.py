@@ -202,10 +202,11 @@ class Tree:
         self.forget()
         trees.add(self)
 
-    def note(self, why: str, calls: int, ending: Any) -> None:
+    def note(self, why: str, calls: int, ending: Any, place: Place | None = None) -> None:
         """A trace ends."""
         assert self.ends is not None
-        self.ends[Ends(why, user_place(), calls, None if isinstance(ending, int) else ending)] += 1
+        fate = None if isinstance(ending, int) else ending
+        self.ends[Ends(why, place or user_place(), calls, fate)] += 1
 
     def forget(self) -> None:
         """Nothing is known."""

@@ -214,7 +214,9 @@ class Waiter:
     aside = False  # whether somebody watches every call, so that none may wait
     alone = False  # whether calls were made one by one, since a compiled function was called
     ready = False  # whether programs did all that the last call of a compiled function asked for
-    witness: Any = None  # who sees a call of a compiled function, to prove what it depends on (compile/proof.py)
+    witness: Any = (
+        None  # who sees a call of a compiled function, to prove what it depends on (compile/proof.py)
+    )
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
         self.make = make  # a program of a graph
@@ -588,7 +590,7 @@ class Waiter:
                 ending = compute(run, self.tree, self.make, why)
                 self.alone = self.alone or ending is None
                 if self.witness is not None:
-                    self.witness.ran(run, ending)
+                    self.witness.ran(run, ending, why)
             except BaseException as failure:
                 run.failure = failure
             run.steps, run.known, run.copies, run.tensors, run.nodes = [], {}, {}, [], []

@@ -509,3 +509,11 @@ def _poisson_by_rejection(rate: float, unit: _Supply) -> int:
 
 default_generator = Generator()
 default_generator.seed()
+
+
+def in_child() -> None:
+    """Another thread may have held the lock at the moment of a fork, and does not exist in the child."""
+    default_generator._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=in_child)
