@@ -1,10 +1,12 @@
 """Shared by all tests: PyTorch, if installed, keeps to one thread, so that parallel workers do not fight.
 
-Graphs that are compiled are verified after every pass, also in processes that tests start (compile/verify.py).
+Graphs that are compiled are verified after every pass, also in processes that tests start (compile/verify.py). What
+is wrong with one is an error of the test that compiled it.
 """
 
 import importlib.util
 import os
+import sys
 
 import pytest
 
@@ -14,6 +16,15 @@ if importlib.util.find_spec("torch") is not None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def programs_made_beside():
+    """What went wrong with programs that another thread made is raised here."""
+    yield
+    beside = sys.modules.get("cleargrad.compile.beside")
+    if beside is not None:
+        beside.wait()
 
 
 @pytest.fixture(autouse=os.environ.get("CLEARGRAD_TEST_WAITING") == "1")

@@ -10,6 +10,7 @@ share memory. What fails is shortened and printed with its seed.
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import sys
@@ -231,6 +232,7 @@ def test_programs(batch: int) -> None:
 
 def main(count: int, first: int = 0, native: int = NATIVE) -> None:
     torch.set_num_threads(1)
+    os.environ["CLEARGRAD_VERIFY"] = "1"
     warnings.simplefilter("ignore")
     found = 0
     for seed in range(first, first + count):

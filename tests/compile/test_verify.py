@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import cleargrad as cg
+from cleargrad.compile import beside
 from cleargrad.compile.passes import PASSES
 from cleargrad.compile.program import Program
 from cleargrad.compile.verify import GraphError, is_on, verify, verify_entries
@@ -93,3 +94,46 @@ def test_memory_that_nothing_was_stored_in() -> None:
     verify_entries(program.entries, program.plan.outputs, "a test")
     with pytest.raises(GraphError, match="never written"):
         verify_entries([], program.plan.outputs, "a test")
+
+
+def test_buffers_without_elements_need_no_store() -> None:
+    empty = cg.zeros(0, 3)
+    step = cg.compile(lambda: cg.cat([empty, empty]) * 2)
+    for _ in range(3):
+        assert step().shape == (0, 3)
+    assert step.programs
+
+
+def test_sums_that_nobody_reads() -> None:
+    """The sum over rows is written over as a whole."""
+
+    @cg.compile
+    def step(x: cg.Tensor) -> tuple[cg.Tensor, cg.Tensor]:
+        total = x.sum(0)
+        total[:] = 2.0
+        return total, (x * x).sum(0)
+
+    for _ in range(3):
+        assert [row.tolist() for row in step(cg.ones(5, 3))] == [[2.0] * 3, [5.0] * 3]
+    assert step.programs
+
+
+def refuse(*_: Any) -> None:
+    raise GraphError("no")
+
+
+def test_a_refused_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cleargrad.compile.program.verify_entries", refuse)
+    step = cg.compile(lambda x: x * 3)
+    step(cg.ones(2))
+    with pytest.raises(GraphError):
+        step(cg.ones(2))
+
+
+def test_so_is_one_that_was_made_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cleargrad.compile.program.verify_entries", refuse)
+    with cg.waiting():
+        for _ in range(3):
+            (cg.ones(2) * 3).tolist()
+    with pytest.raises(GraphError):
+        beside.wait()

@@ -179,7 +179,9 @@ def test_an_exception_leaves_what_an_eager_call_leaves():
 
 
 @pytest.mark.parametrize("returns", ["loss", "loss.detach()"])
-def test_a_program_that_cannot_be_made_loses_nothing(returns):
+def test_a_program_that_cannot_be_made_loses_nothing(returns, monkeypatch):
+    monkeypatch.delenv("CLEARGRAD_VERIFY")
+
     def step_of(model, optimizer):
         def step(x, y):
             optimizer.zero_grad()

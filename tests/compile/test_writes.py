@@ -107,3 +107,20 @@ def test_order_of_reads_and_writes(case: Callable) -> None:
     for _ in range(2):
         for found, wanted in zip(run(program.run), expected, strict=True):
             same_bits(found, wanted)
+
+
+def test_a_number_for_each_row_is_written_before_its_columns() -> None:
+    index, mask = cg.zeros(3, 3, dtype=cg.int64), cg.zeros(3, dtype=cg.bool)
+
+    def step(x: cg.Tensor) -> tuple[cg.Tensor, ...]:
+        flat, old = x.reshape(-1), cg.take_along_dim(x, index, 1)
+        x[1, 0] = 0.25
+        flat[mask] = flat[2]
+        return old, old.hypot(x + 3), x
+
+    compiled = cg.compile(step)
+    for _ in range(4):
+        found, expected = compiled(cg.ones(3, 1)), step(cg.ones(3, 1))
+        for one, other in zip(found, expected, strict=True):
+            same_bits(one, other)
+    assert compiled.programs

@@ -32,6 +32,13 @@ def test_odd_numbers(name: str) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["sign", "sgn"])
+def test_signs_of_booleans_have_memory_of_their_own(name: str) -> None:
+    x = cg.tensor([True, False])
+    getattr(x, name)().fill_(True)
+    assert x.tolist() == [True, False]
+
+
 @pytest.mark.parametrize(
     "name", ["floor_divide", "remainder", "fmod", "maximum", "fmax", "minimum", "fmin", "xlogy", "pow"]
 )

@@ -13,7 +13,7 @@ from cleargrad.bench.results import AGREE, OTHERS, reference
 from cleargrad.bench.variants import VARIANTS
 from cleargrad.charts import Bar, Bars
 
-COLOURS = {"torch": 3, "jax": 2, "tinygrad": 2, "cleargrad": 1, "numpy": 4}
+COLOURS = {"torch": 3, "jax": 2, "tinygrad": 2, "cleargrad": 1, "bytes": 4}
 WIDTH = 79
 SUMMARY = ("ready for another batch size, s", OTHERS, "peak / least of PyTorch's", "time / bandwidth floor")
 METHOD = (

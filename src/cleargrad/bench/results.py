@@ -41,7 +41,7 @@ def results(runners: dict[str, Runner]) -> dict[str, Any]:
             row["ratio"] = round(median(runner.times) / theirs[best], 4)
             row["ratio of least"] = round(min(runner.times) / quickest, 4)
             row["spread"] = [round(quantile(ratios, share), 4) for share in (0.25, 0.75)]
-        if VARIANTS[name].library != "numpy" and reference is not None:
+        if VARIANTS[name].library != "bytes" and reference is not None:
             losses = runner.facts["losses"]
             row["loss"], row["loss differs by"] = losses[-1], distance(losses, reference)
     return {"best": best, "variants": rows}

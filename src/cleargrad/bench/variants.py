@@ -32,7 +32,7 @@ VARIANTS = {
     "cleargrad": Variant("cleargrad"),
     "cleargrad unchanged": Variant("cleargrad", (), "script"),
     "cleargrad compiled": Variant("cleargrad", (), "step"),
-    "bandwidth floor": Variant("numpy"),
+    "bandwidth floor": Variant("bytes"),
 }
 PEERS = ("torch", "jax", "tinygrad")
 
@@ -51,7 +51,7 @@ def variants_of(workload: str, chosen: list[str], torch_compile: bool) -> list[s
 
 
 def fits(variant: Variant, workload: str, alone: bool, torch_compile: bool) -> bool:
-    if variant.library == "numpy":
+    if variant.library == "bytes":
         return alone
     if variant.library in PEERS and installed(variant.library) is None:
         return False

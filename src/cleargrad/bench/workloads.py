@@ -8,8 +8,8 @@ data come from here. Read next: bench/architectures.py.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,23 +206,19 @@ def adam(torch: Any, setup: Setup) -> Task:
     return Task(step, lambda size, number: (), 0, lambda _: float(made[-1].detach().mean()))
 
 
-class Streams:
-    """The bytes that Adam moves and nothing else: all threads read four arrays and write three of them."""
-
-    def __init__(self, threads: int) -> None:
-        self.pool = ThreadPoolExecutor(threads)
-        size = TENSORS * ELEMENTS // threads
-        self.parts = [[np.ones(size, np.float32) for _ in range(4)] for _ in range(threads)]
-
-    def step(self) -> None:
-        list(self.pool.map(self.run, self.parts))
-
-    @staticmethod
-    def run(arrays: list[np.ndarray]) -> None:
-        parameter, grad, first, second = arrays
-        np.add(parameter, grad, out=parameter)
-        np.negative(first, out=first)
-        np.negative(second, out=second)
+def adam_bytes() -> Task:
+    """The bytes that Adam moves and nothing else, as a program: four arrays are read, three of them written."""
+    torch, record, program = map(
+        importlib.import_module, ("cleargrad", "cleargrad.ops.record", "cleargrad.compile.program")
+    )
+    tensors = [[torch.ones(ELEMENTS) for _ in range(4)] for _ in range(TENSORS)]
+    with record.Recorder() as recorder:
+        for parameter, grad, first, second in tensors:
+            parameter.add_(grad)
+            first.neg_()
+            second.neg_()
+        run = program.Program(recorder.finish([])).run
+    return Task(lambda: run([]), lambda size, number: (), 0, lambda _: 0.0)
 
 
 @dataclass

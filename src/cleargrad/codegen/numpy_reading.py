@@ -76,7 +76,7 @@ def sign(x):
     # np.sign would keep NaN, for which PyTorch says 0, and does not know booleans.
     kind = x.dtype.kind
     if kind == "b":
-        return x
+        return x.copy()
     return np.sign(x) if kind == "c" else np.greater(x, 0).astype(x.dtype) - np.less(x, 0)
 
 

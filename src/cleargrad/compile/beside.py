@@ -11,18 +11,20 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 OFTEN = 2e-4  # seconds after which the other thread may go on
 
 _team: list[ThreadPoolExecutor] = []
+_jobs: list[Future[None]] = []  # that may not be done
 
 
 def beside(job: Callable[[], None]) -> None:
     """Has something done by the other thread, after all that it was given before."""
     if not _team:
         _team.append(ThreadPoolExecutor(1, "cleargrad compiles"))
-    _team[0].submit(do, job)
+    _jobs[:] = [known for known in _jobs if not known.done() or known.exception() is not None]
+    _jobs.append(_team[0].submit(do, job))
 
 
 def do(job: Callable[[], None]) -> None:
@@ -37,9 +39,15 @@ def do(job: Callable[[], None]) -> None:
 
 
 def wait() -> None:
-    """Until all is done that the other thread was given."""
-    if _team:
-        _team[0].submit(lambda: None).result()
+    """Until all is done that the other thread was given; raises what went wrong there."""
+    while _jobs:
+        _jobs.pop(0).result()
 
 
-os.register_at_fork(after_in_child=_team.clear)  # the child has no such thread, and makes programs of its own
+def forget() -> None:
+    """In a forked child, which has no such thread, and makes programs of its own."""
+    _team.clear()
+    _jobs.clear()
+
+
+os.register_at_fork(after_in_child=forget)

@@ -20,6 +20,7 @@ from cleargrad.compile.beside import beside
 from cleargrad.compile.building import Building
 from cleargrad.compile.repeat import Unfinished
 from cleargrad.compile.traces import FREE, laid_out
+from cleargrad.compile.verify import is_on
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, cell_of, owner_of, tick, wrap, wrap_view
 from cleargrad.ops.record import CaptureError, Graph
@@ -46,8 +47,11 @@ def ending_of(run: Run, alive: tuple, make: Callable[[Graph], Any]) -> Ending | 
 
 
 def in_words(failure: Exception) -> str:
+    """Why there is no program; a mistake of cleargrad's is raised where such are looked for."""
     if isinstance(failure, (Unfit, Unfinished, CaptureError)):
         return str(failure) or type(failure).__name__
+    if is_on():
+        raise failure
     return f"compiling it failed with {type(failure).__name__}: {failure}"
 
 
@@ -91,7 +95,8 @@ class Ending:
             program.forget_making(self.graph)
             self.check_memory()
         except Exception as failure:
-            self.failure = in_words(failure)
+            if not self.gone:  # with its parameters goes a part of the graph
+                self.failure = in_words(failure)
             return
         if not self.gone:
             self.program = program

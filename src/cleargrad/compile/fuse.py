@@ -305,7 +305,7 @@ class Fuser:
     # Afterwards --------------------------------------------------------------------------------------------
 
     def drop_unread(self) -> None:
-        """What only its own nest reads need not reach memory."""
+        """What only its own nest reads need not reach memory; what nobody reads need not be computed."""
         wanted = {*self.plan.outputs, *(buffer for _, buffer in self.plan.writes)}
         for entry in self.entries:
             if isinstance(entry, Nest):
@@ -316,6 +316,13 @@ class Fuser:
             if isinstance(entry, Nest):
                 for member in entry.members:
                     member.kept = member.place.buffer in wanted
+                if entry.columns:  # their sums are of no use to each other
+                    entry.members = [member for member in entry.members if member.kept]
+        self.entries = [
+            entry
+            for entry in self.entries
+            if not isinstance(entry, Nest) or any(member.kept for member in entry.members)
+        ]
 
 
 def overwrites(one: Load, other: Load) -> bool:

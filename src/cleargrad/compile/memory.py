@@ -169,8 +169,14 @@ def read_again(nest: Nest, writer: Member, old: list[Buffer]) -> bool:
 
 
 def read_behind(nest: Nest, writer: Member, old: list[Buffer]) -> bool:
-    """Whether a member behind the writer reads what is gone by then; what was read before is still in registers."""
+    """Whether a member behind the writer reads what is gone by then; what was read before is still in registers.
+
+    What is one number for a whole row is written before the row's columns are walked, so all others are behind it.
+    """
     position = nest.members.index(writer)
+    if nest.cols and not any(writer.place.strides[len(nest.rows) :]):
+        others = [member for member in nest.members if member is not writer]
+        return any(load.buffer in old for member in others for load in member.formula.loads)
     known = {id(load) for member in nest.members[: position + 1] for load in member.formula.loads}
     behind = [load for member in nest.members[position + 1 :] for load in member.formula.loads]
     return any(load.buffer in old and id(load) not in known for load in behind)

@@ -22,7 +22,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import PACKAGE
 from cleargrad.ops.declare import unnamed
 from cleargrad.ops.op import Op
-from cleargrad.ops.record import COPIES, Call, Graph, Value
+from cleargrad.ops.record import COPIES, Call, CaptureError, Graph, Value
 
 if TYPE_CHECKING:
     from cleargrad.compile.building import Building
@@ -73,8 +73,13 @@ def sizes_of(graph: Graph) -> tuple[int, int, int]:
 
 def repeats(optimizer: Any) -> bool:
     """Whether a rule treats elements by themselves and is none of the user's, who may do anything in it."""
+    return optimizer._by_element and is_own(optimizer)
+
+
+def is_own(optimizer: Any) -> bool:
+    """Whether a rule is the library's."""
     rules = (type(optimizer)._update, type(optimizer)._apply, type(optimizer)._count)
-    return optimizer._by_element and all(
+    return all(
         isinstance(rule, FunctionType) and rule.__code__.co_filename.startswith(PACKAGE) for rule in rules
     )
 
@@ -89,7 +94,9 @@ def record_updates(building: Building, optimizer: Any, options: dict[str, Any], 
     for item in items:
         key = kind_of(item)
         pattern = patterns.get(key)
-        if pattern is None:
+        if item[0]._form.shape == ():
+            apply(optimizer, options, item)
+        elif pattern is None:
             patterns[key] = Pattern(building, optimizer, options, item)
         elif not pattern.repeat(building, item):
             apply(optimizer, options, item)
@@ -97,11 +104,28 @@ def record_updates(building: Building, optimizer: Any, options: dict[str, Any], 
 
 def apply(optimizer: Any, options: dict[str, Any], item: Item) -> None:
     """The rule for one parameter, of whose state nothing is replaced: what is recorded only is no state."""
-    p, g, state = item
+    p, g, state = item if item[0]._form.shape else as_rows(optimizer, item)
     kept = dict(state)
     optimizer._apply(p, g, kept, options)
     if kept.keys() != state.keys() or any(kept[name] is not state[name] for name in state):
         raise Unfinished
+
+
+def as_rows(optimizer: Any, item: Item) -> Item:
+    """A parameter without dimensions, seen as a row of one element.
+
+    Options are recorded as float64 without dimensions. A row is stronger than those, as a tensor is than a number.
+    """
+    if not is_own(optimizer):
+        raise CaptureError("a rule of one's own for a parameter without dimensions")
+    p, g, state = item
+    numbers = optimizer._NUMBERS
+    rows = {name: kept if name in numbers else as_row(kept) for name, kept in state.items()}
+    return as_row(p), as_row(g), rows
+
+
+def as_row(kept: Any) -> Any:
+    return kept.view(1) if isinstance(kept, Tensor) and kept._form.shape == () else kept
 
 
 def kind_of(item: Item) -> tuple:
@@ -114,7 +138,7 @@ def kind_of(item: Item) -> tuple:
             return type(kept), kept
         return kept._form.dtype, None if kept._form.shape == shape else kept._form.shape
 
-    return seen(p), seen(g), shape == (), tuple((name, seen(kept)) for name, kept in state.items())
+    return seen(p), seen(g), tuple((name, seen(kept)) for name, kept in state.items())
 
 
 def tensors_of(item: Item) -> list[Tensor]:
