@@ -3,7 +3,6 @@
 Graphs that are compiled are verified after every pass, also in processes that tests start (compile/verify.py).
 """
 
-import contextlib
 import importlib.util
 import os
 
@@ -25,7 +24,7 @@ def calls_wait(request, monkeypatch):
     if request.node.get_closest_marker("eager"):
         yield
         return
-    monkeypatch.setattr(pytest, "raises", raises_when_seen)
+    monkeypatch.setattr(pytest, "raises", RaisesWhenSeen)
     with waiting():
         yield
 
@@ -33,11 +32,21 @@ def calls_wait(request, monkeypatch):
 raises = pytest.raises
 
 
-@contextlib.contextmanager
-def raises_when_seen(*expected, **options):
+class RaisesWhenSeen:
     """`pytest.raises` for calls that wait: errors by value come when somebody looks, at the end of the block."""
-    from cleargrad.core.mode import settle
 
-    with raises(*expected, **options) as info:
-        yield info
-        settle()
+    def __init__(self, *expected, **options):
+        self.block = raises(*expected, **options)
+
+    def __enter__(self):
+        return self.block.__enter__()
+
+    def __exit__(self, kind, value, traceback):
+        from cleargrad.core.mode import settle
+
+        if kind is None:
+            try:
+                settle()
+            except BaseException as late:
+                return self.block.__exit__(type(late), late, late.__traceback__)
+        return self.block.__exit__(kind, value, traceback)
