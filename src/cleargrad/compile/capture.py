@@ -16,7 +16,7 @@ from typing import Any
 from cleargrad.compile.ending import Ending
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.waiting import Waiter
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import at_once, mode, settle
 from cleargrad.core.shortage import shortage
 from cleargrad.ops.record import Graph
 
@@ -56,8 +56,12 @@ class Compiled:
         return self.tree.endings
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if mode.waiter is not None or mode.recorder is not None:  # it is a part of what waits already
-            return self.function(*args, **kwargs)
+        if mode.recorder is not None or (mode.waiter is not None and mode.waiter.compiled):
+            return self.function(*args, **kwargs)  # it is a part of another one
+        if mode.waiter is not None:  # calls around it wait, too: those before it come first
+            settle()
+            with at_once():
+                return self(*args, **kwargs)
         waiter = self.waiters.waiter
         if waiter is None:
             waiter = self.waiters.waiter = Waiter(
