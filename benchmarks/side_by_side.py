@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,10 +57,13 @@ def take_turns(measures: dict[str, Callable[[], float]], rounds: int) -> dict[st
     return values
 
 
-def compare(values: dict[str, list[float]], how: str = "least", digits: int = 4) -> dict[str, float]:
+def compare(
+    values: dict[str, list[float]], how: str = "least", digits: int = 4, sides: Sequence[str] = LIBRARIES
+) -> dict[str, float]:
     """A row of the report: one value of each library, and ours divided by PyTorch's."""
-    row = {library: REDUCERS[how](values[library]) for library in LIBRARIES}
-    ratio = row["cleargrad"] / row["torch"] if row["torch"] else float("nan")
+    row = {library: REDUCERS[how](values[library]) for library in sides}
+    theirs, ours = row.values()
+    ratio = ours / theirs if theirs else float("nan")
     return {**{library: round(value, digits) for library, value in row.items()}, "ratio": round(ratio, 3)}
 
 

@@ -28,12 +28,36 @@ def programs_made_beside():
 
 
 @pytest.fixture(autouse=os.environ.get("CLEARGRAD_TEST_WAITING") == "1")
-def calls_wait(request):
+def calls_wait(request, monkeypatch):
     """With CLEARGRAD_TEST_WAITING=1 every test runs with calls that wait, unless it is marked as `eager`."""
     from cleargrad.compile.script import waiting
 
     if request.node.get_closest_marker("eager"):
         yield
         return
+    monkeypatch.setattr(pytest, "raises", RaisesWhenSeen)
     with waiting():
         yield
+
+
+raises = pytest.raises
+
+
+class RaisesWhenSeen:
+    """`pytest.raises` for calls that wait: errors by value come when somebody looks, at the end of the block."""
+
+    def __init__(self, *expected, **options):
+        self.block = raises(*expected, **options)
+
+    def __enter__(self):
+        return self.block.__enter__()
+
+    def __exit__(self, kind, value, traceback):
+        from cleargrad.core.mode import settle
+
+        if kind is None:
+            try:
+                settle()
+            except BaseException as late:
+                return self.block.__exit__(type(late), late, late.__traceback__)
+        return self.block.__exit__(kind, value, traceback)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import cleargrad as cg
+from cleargrad.core.mode import settle
 
 
 class Failure:
@@ -32,9 +33,11 @@ class Failure:
 
 
 def failure(call: Callable[[], Any]) -> Any:
-    """The exception a call raises; its result when it raises none."""
+    """The exception a call raises, at the latest when somebody looks; its result when it raises none."""
     try:
-        return call()
+        result = call()
+        settle()
+        return result
     except Exception as exception:
         return Failure(exception)
 

@@ -6,6 +6,7 @@ Read next: tools/op_samples.py, tools/support_table.py.
 
 python tools/agreement.py
 python tools/agreement.py --only add,linalg.svd,Conv2d,Adam      # prints, and writes nothing
+python tools/agreement.py --waiting --json /tmp/waiting.json     # with calls that wait
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import op_samples  # noqa: E402
 import torch  # noqa: E402
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
+import cleargrad  # noqa: E402
 from cleargrad.bench.machine import circumstances  # noqa: E402
 from tests.nn import test_module_db  # noqa: E402
 from tests.optim import test_optim_db  # noqa: E402
@@ -137,7 +139,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", metavar="A,B", help="some names; nothing is written then")
+    parser.add_argument("--waiting", action="store_true", help="calls wait until somebody looks at a value")
+    parser.add_argument("--json", type=Path, default=FILE, metavar="FILE", help="where to write the counts")
     options = parser.parse_args()
+    if options.waiting:
+        cleargrad.waiting()
     only = options.only.split(",") if options.only else []
     torch.set_num_threads(1)
     parts = {
@@ -147,8 +153,8 @@ def main() -> None:
     print(f"{json.dumps(found, indent=2):<110}")
     if only:
         return
-    facts = circumstances("python tools/agreement.py")
-    with FILE.open("w", encoding="utf-8") as file:
+    facts = circumstances("python tools/agreement.py" + " --waiting" * options.waiting)
+    with options.json.open("w", encoding="utf-8") as file:
         json.dump({**facts, "totals": found, **parts}, file, indent=1)
         file.write("\n")
 

@@ -8,6 +8,7 @@ import pytest
 import cleargrad as torch
 from cleargrad import nn
 from cleargrad.compile import computing
+from cleargrad.compile.acts import Called
 from cleargrad.doctor import Session
 from tests.bits import same_bits
 from tests.compile.world import BACKENDS, World, batch, net, plain_step, programs, runs, sgd, with_optimizer
@@ -265,3 +266,39 @@ def test_a_watched_run_computes_the_same():
     assert numbers == others
     for one, other in zip(watched, plain, strict=True):
         same_bits(one, other)
+
+
+def test_compiled_functions_among_calls_that_wait():
+    """They have programs of their own: what was called before comes first, and nobody may look inside."""
+    step = torch.compile(lambda x: (x * 2).exp() + 1, fullgraph=True)
+    look = torch.compile(lambda x: x * x.sum().item(), fullgraph=True)
+    with torch.waiting():
+        found = [step(torch.full((3,), k / 4) + 1) * 3 for k in range(5)]
+        with pytest.raises(RuntimeError, match="fullgraph"):
+            look(torch.ones(3))
+        found = [each.tolist() for each in found]
+    assert runs(step) == 3
+    assert found == [(((torch.full((3,), k / 4) + 1) * 2).exp() + 1).mul(3).tolist() for k in range(5)]
+
+
+def test_windows_that_reach_outside_fail_at_their_line():
+    with torch.waiting():
+        x = torch.ones(4, 4) * 2
+        with pytest.raises(RuntimeError, match="outside the storage of 16 elements"):
+            x.as_strided((5, 99), (99, 1))
+        around = x[1:2].as_strided((2, 4), (4, 1))  # further than the view, but inside of its memory
+    assert around.tolist() == [[2.0] * 4] * 2
+
+
+def test_memory_that_is_not_there_is_named(monkeypatch):
+    with torch.waiting():
+        with pytest.raises(RuntimeError, match="repeat: not enough memory"):
+            torch.ones(8).repeat(2**56)
+        x = torch.ones(3).asinh()  # the guilty line
+        monkeypatch.setattr(Called, "run", without_memory)
+        with pytest.raises(RuntimeError, match=r"asinh: not enough memory(.|\n)*the guilty line"):
+            x.tolist()
+
+
+def without_memory(*_):
+    raise MemoryError("Unable to allocate 2.00 GiB for an array")

@@ -12,6 +12,7 @@ import pytest
 import torch.utils.checkpoint  # noqa: F401  (torch does not import it by itself)
 
 import cleargrad as cg
+from cleargrad.core.mode import settle
 from tests.oracle import failure, same
 
 
@@ -149,6 +150,7 @@ def peak(run: Any) -> int:
     tracemalloc.start()
     try:
         run()
+        settle()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -31,7 +31,7 @@ from cleargrad.autograd.node import (
 )
 from cleargrad.autograd.plan import PASS, UNTRACED, Step
 from cleargrad.core.dtype import OF_NUMPY
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import at_once, mode
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import Tensor, as_array, cell_of, tick, wrap
 from cleargrad.core.watch import watch
@@ -428,6 +428,9 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
         pulled = mode.observer.measure(node.name(), lambda: node.pull(grad, mask))
     elif mode.waiter is not None and is_own(node):
         pulled = mode.waiter.pull(node, grad, mask)
+    elif mode.waiter is not None and not mode.waiter.compiled and has_packed(node):
+        with at_once():  # hooks that take values away, as those of checkpoints do, want none to be held
+            pulled = node.pull(grad, mask)
     else:
         pulled = node.pull(grad, mask)
     if node.extra is not None and node.extra.posthooks:
@@ -441,8 +444,11 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
 
 def is_own(node: Node) -> bool:
     """Whether only ops are called to pull: no function of the user's, no hook that gives a saved value back."""
-    saved = node.saved
-    return type(node).pull is Node.pull and (saved is FREED or not any(type(x) is Packed for x in saved))
+    return type(node).pull is Node.pull and not has_packed(node)
+
+
+def has_packed(node: Node) -> bool:
+    return node.saved is not FREED and any(type(x) is Packed for x in node.saved)
 
 
 def zeros(node: Node, number: int) -> Tensor | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class Act:
     """One call."""
 
+    name = "a write"  # what errors call it
     writes: Sequence[int] = ()  # the operands whose memory it writes
     shows: int | None = None  # the operand whose memory its results lie in, if they do
     single = True
@@ -47,6 +48,7 @@ class Called(Act):
 
     def __init__(self, op: Op, attrs: dict[str, Any], single: bool) -> None:
         self.op, self.attrs = op, attrs
+        self.name = op.name
         self.single = single  # whether it gives one result, and no list of them
         self.kinds = [*map(type, attrs.values())]
         self.text = None if not any(map(is_delicate, attrs.values())) else repr(attrs)
@@ -155,6 +157,8 @@ class Given(Act):
 
 class Pulled(Act):
     """What a node of the graph hands on in a backward pass: its vjps, in the forms of those that get it."""
+
+    name = "backward"
 
     def __init__(self, node: Node, wanted: tuple | None) -> None:
         self.text = repr(node.attrs)

@@ -20,7 +20,7 @@ from cleargrad.compile.rewriting import Unproven
 from cleargrad.compile.shortcut import MISSED, Shortcut
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.waiting import Waiter
-from cleargrad.core.mode import SPECIAL, gate, mode
+from cleargrad.core.mode import SPECIAL, at_once, gate, mode, settle
 from cleargrad.core.shortage import shortage
 from cleargrad.core.watch import watch
 from cleargrad.ops.record import Graph
@@ -66,8 +66,12 @@ class Compiled:
         return self.tree.endings
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if mode.waiter is not None or mode.recorder is not None:  # it is a part of what waits already
-            return self.function(*args, **kwargs)
+        if mode.recorder is not None or (mode.waiter is not None and mode.waiter.compiled):
+            return self.function(*args, **kwargs)  # it is a part of another one
+        if mode.waiter is not None:  # calls around it wait, too: those before it come first
+            settle()
+            with at_once():
+                return self(*args, **kwargs)
         how = gate.how or mode.how
         if watch.observer is None and how != SPECIAL:
             for shortcut in self.shortcuts:

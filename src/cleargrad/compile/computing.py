@@ -13,6 +13,7 @@ from cleargrad.compile.ending import Ending, ending_of
 from cleargrad.compile.program import OutOfRange
 from cleargrad.compile.traces import FREE, Fixed, Step, Tree, laid_out
 from cleargrad.core.mode import mode
+from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import standing_at
 
@@ -74,7 +75,10 @@ def one_by_one(run: Run) -> None:
             continue
         given = [x.value if isinstance(x, Fixed) else arrays[x] for x in operands]
         with standing_at(step.place):
-            results = arrays_of(act.run(given))
+            try:
+                results = arrays_of(act.run(given))
+            except MemoryError as failure:
+                raise shortage(act.name, failure, given) from failure
         for slot, array, form in zip(step.outs, results, step.forms, strict=True):
             if slot is None:
                 continue

@@ -122,6 +122,8 @@ def product(
         out = np.empty((*lead, x.shape[-2], y.shape[-1]), kind)
     found = _ready.get(key)
     if found is None:
+        if not out.size:
+            return out
         if not all(map(simple, (x, y, out))) or not (bias is None or simple(bias)):
             return product_of_copies(x, y, bias, out)
         found = made(key, x, y, out, bias)

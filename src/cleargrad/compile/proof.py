@@ -661,7 +661,7 @@ class Witness:
 
     def clip(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
         self.check([*args, *kwargs.values()])
-        targets = args[0] if args else kwargs.get("parameters")
+        targets: Any = args[0] if args else kwargs.get("parameters")
         if type(targets) not in (list, tuple) or kwargs.get("error_if_nonfinite"):
             raise Unproven("clipping looks at values, or gets something else than a list of parameters")
         for parameter in targets:

@@ -40,6 +40,7 @@ from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
 from cleargrad.core.mode import SEEN, at_once, mode
 from cleargrad.core.shape import Spec
+from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import (
     IN_NO_GRAD,
     INFERENCE,
@@ -363,7 +364,10 @@ class Waiter:
         spec = op.spec(*operands, **attrs)
         if spec is None or any(map(is_array, attrs.values())):
             return None, []
-        forms = list_of(blank_results(op, operands, attrs, spec))
+        try:
+            forms = list_of(blank_results(op, operands, attrs, spec))
+        except MemoryError as failure:
+            raise shortage(op.name, failure, operands) from failure
         if not run.open:
             return None, []
         if not op.view:

@@ -7,7 +7,7 @@ of rows reduced to one. Read next: ops/attention.py.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -51,16 +51,6 @@ def embedding_spec(weight: Tensor, indices: Tensor, *, padding_idx: int, scale_g
     return Spec((*indices._form.shape, weight._form.shape[1]), weight.dtype)
 
 
-def run_embedding(
-    weight: np.ndarray, indices: np.ndarray, *, padding_idx: int, scale_grad_by_freq: bool
-) -> np.ndarray:
-    rows = weight.shape[0]
-    if are_outside(indices, rows):
-        bad = indices[(indices < 0) | (indices >= rows)].flat[0]
-        raise error(IndexError, "embedding", f"index out of range in self: {bad} is no row of {rows}")
-    return weight.take(indices, axis=0) if weight.flags.c_contiguous else weight[indices]
-
-
 def embedding_vjp(
     g: Tensor, indices: Tensor, *, weight_shape: tuple, padding_idx: int, scale_grad_by_freq: bool
 ) -> Tensor:
@@ -73,15 +63,30 @@ def embedding_vjp(
     return sum_at(g, indices, shape=weight_shape, dims=(0,))
 
 
-rows_of = fused(
-    "embedding",
-    lambda weight, indices, **_: index_op(weight, indices, dims=(0,)),
-    spec=embedding_spec,
-    run=run_embedding,
-    vjp=(embedding_vjp, None),
-    samples=embedding_samples,
-    rounds=False,
-)
+def embedding_op(name: str, face: str, kind: type[Exception], samples: Callable) -> Callable:
+    """An op that reads rows; for rows that are not there it raises `kind`, in the name of `face`."""
+
+    def run(
+        weight: np.ndarray, indices: np.ndarray, *, padding_idx: int, scale_grad_by_freq: bool
+    ) -> np.ndarray:
+        rows = weight.shape[0]
+        if are_outside(indices, rows):
+            bad = indices[(indices < 0) | (indices >= rows)].flat[0]
+            raise error(kind, face, f"index out of range in self: {bad} is no row of {rows}")
+        return weight.take(indices, axis=0) if weight.flags.c_contiguous else weight[indices]
+
+    return fused(
+        name,
+        lambda weight, indices, **_: index_op(weight, indices, dims=(0,)),
+        spec=embedding_spec,
+        run=run,
+        vjp=(embedding_vjp, None),
+        samples=samples,
+        rounds=False,
+    )
+
+
+rows_of = embedding_op("embedding", "embedding", IndexError, embedding_samples)
 
 
 @face(rows_of, spaces=("nn.functional",))
@@ -140,6 +145,13 @@ def bag_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, np.array([[4]]), real(4, 3))
 
 
+def bag_row_samples() -> Iterator[Sample]:
+    weight, indices = real(4, 3), np.array([0, 2, 2])
+    yield Sample(weight, indices, padding_idx=-1, scale_grad_by_freq=False)
+    yield Conventional(weight, indices, padding_idx=2, scale_grad_by_freq=True)
+    yield Fails(RuntimeError, weight, np.array([4]), padding_idx=-1, scale_grad_by_freq=False)
+
+
 def run_bag_of(offsets: np.ndarray, *, count: int) -> np.ndarray:
     if offsets.size and offsets[0]:
         rule = f"offsets[0] has to be 0, the first bag starts at the first index; got {offsets[0]}"
@@ -161,6 +173,7 @@ def run_bag_winners(rows: np.ndarray, bags: np.ndarray, used: np.ndarray, *, cou
     return winners
 
 
+bag_rows = embedding_op("bag_rows", "embedding_bag", RuntimeError, bag_row_samples)
 bag_of = opaque(
     "bag_of",
     spec=lambda offsets, *, count: Spec((count,), dtypes.int64),
@@ -208,10 +221,7 @@ def embedding_bag(
         bags = bag_of(offsets, count=indices._form.shape[0])
     if max_norm is not None:
         renormalise(weight, indices, max_norm, norm_type)
-    try:
-        rows = rows_of(weight, indices, padding_idx=padding, scale_grad_by_freq=scale_grad_by_freq)
-    except IndexError as failure:
-        raise RuntimeError(str(failure)) from failure
+    rows = bag_rows(weight, indices, padding_idx=padding, scale_grad_by_freq=scale_grad_by_freq)
     used = indices != padding
     if mode == "max":
         result = bag_max(rows, bags, used, count)

@@ -106,7 +106,10 @@ def place_in(op: str, input: Tensor, size: Any, stride: Any, storage_offset: int
             RuntimeError, op, "sizes, strides and the offset must not be negative", size=sizes, stride=steps
         )
     offset = 0 if storage_offset is None else storage_offset - input.storage_offset()
-    return {"size": sizes, "stride": steps, "offset": offset, "x_stride": strides_of(input._form)}
+    own = strides_of(input._form)
+    if offset < 0 or offset + extent(sizes, steps) > extent(input._form.shape, own):
+        input._data  # noqa: B018  what lies around it, if anything, is known of memory that is there
+    return {"size": sizes, "stride": steps, "offset": offset, "x_stride": own}
 
 
 Tensor.as_strided_ = taking_place(as_strided)
