@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cleargrad.compile.acts import Act
+from cleargrad.compile.acts import Act, Called
 from cleargrad.core.tensor import Tensor, value_of
 from cleargrad.errors import Place, user_place
 from cleargrad.threads import when_chosen
@@ -113,6 +113,7 @@ class Step:
         "fresh",
         "given",
         "next",
+        "op",
         "others",
         "outs",
         "passes",
@@ -137,6 +138,8 @@ class Step:
         self.outs = [next(slots) if form is not None or shows else None for form in forms]
         self.first, self.end = first, next(slots)
         self.free = [k for k, want in enumerate(wants) if want is FREE]
+        # The op of a call that gives one tensor of a layout that is known.
+        self.op = facts[0] if type(act) is Called and act.single and forms[0] is not None else None
         self.place = place  # where it was called first
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it
@@ -144,43 +147,57 @@ class Step:
         self.endings: dict[tuple, Any] = {}  # programs of the trace that ends here, by what is left alive
 
     def fits(self, facts: tuple, operands: Sequence, run: Any) -> bool:
-        """Whether a call is this one."""
-        wants = self.wants
-        if facts != self.facts or len(operands) != len(wants):
+        """Whether a call is this one. If so, its sources have slots now; if not, nothing has happened."""
+        try:
+            if facts != self.facts or not (self.act is None or self.act.allows(facts)):
+                return False
+        except ValueError:  # attributes that cannot be compared, such as arrays
             return False
-        known, slot = run.known, len(run.tensors)
-        seen: dict[int, int] | None = None
-        for x, want in zip(operands, wants):
-            kind = type(want)
-            if kind is Made:
-                try:
-                    if x._wait is not run or x._slot != want:
-                        return False
-                except AttributeError:
+        wants, first = self.wants, len(run.tensors)
+        if len(operands) != len(wants):
+            return False
+        fitting = False
+        try:
+            fitting = all_fit(operands, wants, run)
+        finally:
+            if not fitting:
+                run.drop(first)
+        return fitting
+
+
+def all_fit(operands: Sequence, wants: Sequence, run: Any) -> bool:
+    """Whether operands are what a step wants; sources get slots as they come."""
+    known, tensors = run.known, run.tensors
+    for x, want in zip(operands, wants):
+        kind = type(want)
+        if kind is Made:
+            try:
+                if x._wait is not run or x._slot != want:
                     return False
-            elif kind is int:
-                if known.get(id(x)) != want and (seen is None or seen.get(id(x)) != want):
-                    return False
-            elif kind is Source:
-                if not isinstance(x, Tensor):
+            except AttributeError:
+                return False
+        elif kind is int:
+            if known.get(id(x)) != want:
+                return False
+        elif kind is Source:
+            if not isinstance(x, Tensor) or id(x) in known:
+                return False
+            try:
+                form = value_of(x)
+            except AttributeError:
+                if is_made(x, run):
                     return False
                 form = x._form
-                if form is not want.last() and not want.fits(form):
-                    return False
-                if id(x) in known or is_made(x, run):
-                    return False
-                if seen is None:
-                    seen = {}
-                elif id(x) in seen:
-                    return False
-                seen[id(x)] = slot
-                slot += 1
-            elif want is FREE:
-                if type(x) is not float:
-                    return False
-            elif not want.fits(x):
+            if form is not want.last() and not want.fits(form):
                 return False
-        return self.act is None or self.act.allows(facts)
+            known[id(x)] = len(tensors)
+            tensors.append(x)
+        elif want is FREE:
+            if type(x) is not float:
+                return False
+        elif not want.fits(x):
+            return False
+    return True
 
 
 class Ends(NamedTuple):

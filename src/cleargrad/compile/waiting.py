@@ -111,16 +111,23 @@ class Run:
 
     def mend(self) -> None:
         """Takes back a step that was interrupted before its results were there."""
-        if not self.steps or self.steps[-1].end == len(self.tensors):
+        steps = self.steps
+        if (steps[-1].end if steps else 0) == len(self.tensors):
             return
-        step = self.steps.pop()
-        self.at = self.steps[-1] if self.steps else self.waiter.tree.first
-        for tensor in self.tensors[step.first :]:
-            self.known.pop(id(tensor), None)
-        del self.tensors[step.first :]
-        del self.numbers[len(self.numbers) - len(step.free) :]
-        self.made = [(slot, reference) for slot, reference in self.made if slot < step.first]
+        if steps and steps[-1].end > len(self.tensors):
+            steps.pop()
+        self.at = steps[-1] if steps else self.waiter.tree.first
+        end = steps[-1].end if steps else 0
+        self.drop(end)
+        del self.numbers[sum([len(step.free) for step in steps]) :]
+        self.made = [(slot, reference) for slot, reference in self.made if slot < end]
         self.plain = False
+
+    def drop(self, first: int) -> None:
+        """Takes back slots from a number on."""
+        for tensor in self.tensors[first:]:
+            self.known.pop(id(tensor), None)
+        del self.tensors[first:]
 
     def look(self, tensor: Tensor) -> None:
         """Somebody wants the value of a tensor that waits."""
@@ -155,23 +162,32 @@ class Run:
         """Whether one of some tensors is read from a copy, which must not be written in its place."""
         return bool(self.copies) and any(self.known.get(id(tensor)) in self.copies for tensor in tensors)
 
-    def add_source(self, tensor: Tensor) -> None:
-        slot = len(self.tensors)
-        try:
-            value_of(tensor)
-        except AttributeError:
-            if tensor._wait is not self:
-                tensor._data  # noqa: B018  it waits elsewhere, in another thread
-        form = tensor._form
-        if (form.base is not None or id(form) in lent) and is_lent(tensor):
-            self.copies[slot] = form.copy()
-        self.tensors.append(tensor)
-        self.known[id(tensor)] = slot
-        edge = tensor._edge
-        if type(edge) is not AccumulateGrad:
-            self.held += form.nbytes
-            self.plain = self.plain and edge is None
-        self.plans.append(edge is not None)
+    def take(self, step: Step, operands: Sequence) -> None:
+        """A call is a known step, and its sources have slots."""
+        for k in step.free:
+            self.numbers.append(operands[k])
+        if step.fresh:
+            plans = self.plans
+            for slot in range(step.first, len(self.tensors)):
+                tensor: Any = self.tensors[slot]
+                try:
+                    form = value_of(tensor)
+                except AttributeError:
+                    if tensor._wait is not self:
+                        tensor._data  # noqa: B018  it waits elsewhere, in another thread
+                    form = tensor._form
+                if (form.base is not None or id(form) in lent) and is_lent(tensor):
+                    self.copies[slot] = form.copy()
+                edge = tensor._edge
+                if type(edge) is AccumulateGrad:
+                    plans.append(True)
+                else:
+                    self.held += form.nbytes
+                    plans.append(edge is not None)
+                    if edge is not None:
+                        self.plain = False
+        self.at = step
+        self.steps.append(step)
 
     def stands_for(self, tensor: Tensor, slot: int) -> None:
         """A tensor has the value of a slot that waits."""
@@ -210,6 +226,7 @@ class Waiter:
     compiled = False  # whether it is a compiled function whose calls wait
     beside = False  # whether programs are made by another thread, while calls go on
     aside = False  # whether somebody watches every call, so that none may wait
+    grad: bool | None = None  # whether gradients are recorded; None in inference mode, too, and when aside
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
         self.make = make  # a program of a graph
@@ -240,23 +257,12 @@ class Waiter:
         """The known step that a call is; None if it is new."""
         at = run.at
         step = at.next
-        try:
-            if step is None or not step.fits(facts, operands, run):
-                step = next((each for each in at.others if each.fits(facts, operands, run)), None)
-                if step is None:
-                    return None
-                at.next = step
-        except ValueError:  # attributes that cannot be compared, such as arrays
-            return None
-        if step.fresh:
-            known = run.known
-            for k in step.fresh:
-                if id(operands[k]) not in known:
-                    run.add_source(operands[k])
-        for k in step.free:
-            run.numbers.append(operands[k])
-        run.at = step
-        run.steps.append(step)
+        if step is None or not step.fits(facts, operands, run):
+            step = next((each for each in at.others if each.fits(facts, operands, run)), None)
+            if step is None:
+                return None
+            at.next = step
+        run.take(step, operands)
         return step
 
     def learn(
@@ -292,6 +298,40 @@ class Waiter:
     # Calls -------------------------------------------------------------------------------------------------
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        """A call of an op waits. This is the short way of calls that come as they came the last time."""
+        grad = self.grad
+        with lock:
+            run = self.run
+            step = run.at.next
+            if not active:
+                active.append(run)
+            if step is None or step.op is not op or grad is None or active[0] is not run:
+                return self.call_carefully(op, operands, attrs)
+            if grad:
+                for x in operands:
+                    if isinstance(x, Tensor) and x._base is not None and x._ver[0] > x._seen:
+                        return self.call_carefully(op, operands, attrs)
+                if run.written and any(map(run.is_changed_leaf, operands)):
+                    return self.call_carefully(op, operands, attrs)
+            try:
+                if not step.fits((op, attrs), operands, run):
+                    return self.call_carefully(op, operands, attrs)
+                run.take(step, operands)
+                if not op.view:
+                    out = made_plainly(run, op, operands, attrs, step.forms[0], grad)
+                elif grad or operands[0]._base is None:
+                    out = seen_plainly(run, op, operands[0], attrs, step.forms[0], grad)
+                else:
+                    out = self.made(run, op, operands, attrs, step.forms, step, grad)
+            except BaseException:
+                if run.open:
+                    run.mend()
+                raise
+            if len(run.steps) > LONGEST or run.held > HELD:
+                self.flush(LENGTH)
+            return out
+
+    def call_carefully(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits."""
         if self.aside or op.name in DRAWS or "stream" in attrs:
             return call_at_once(op, operands, attrs)
