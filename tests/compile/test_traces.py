@@ -240,6 +240,26 @@ def test_a_graph_that_is_changed_by_hand_is_walked():
     assert grads_of(torch.compile, leave) == grads_of(lambda step: step, leave)
 
 
+@pytest.mark.parametrize("scales", [(0.5, 0.5, 0.5, -0.5, 0.5, -0.5, 0.25), (0.1, 0.2, 0.3, 0.4, 0.0, 0.5)])
+def test_numbers_that_nodes_save_are_those_of_their_run(scales, monkeypatch):
+    walks = []
+    monkeypatch.setattr(waiting.Waiter, "walk", counting(walks, waiting.Waiter.walk))
+
+    def train(wrap):
+        w = torch.ones(3, requires_grad=True)
+
+        def step(x, scale):
+            w.grad = None
+            (scale * (w * x).sum() / (2 * scale + 3.0)).backward()
+            return w.grad.tolist()
+
+        step = wrap(step)
+        return [step(torch.arange(3.0) + k, scale) for k, scale in enumerate(scales)]
+
+    assert train(torch.compile) == train(lambda step: step)
+    assert len(walks) <= 3  # with the first numbers, and when one and then both were others
+
+
 def test_passes_that_add_to_gradients_are_known(monkeypatch):
     walks = []
     monkeypatch.setattr(waiting.Waiter, "walk", counting(walks, waiting.Waiter.walk))

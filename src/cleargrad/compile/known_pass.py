@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cleargrad.autograd.node import AccumulateGrad, Node, note_pass, split_edge
 from cleargrad.autograd.walk import count_consumers, is_own
-from cleargrad.compile.traces import FREE, Source, Step, is_made
+from cleargrad.compile.traces import Fixed, Source, Step, is_made
 from cleargrad.core.mode import structure
 from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
 from cleargrad.errors import user_place
@@ -25,11 +25,15 @@ class KnownPass:
     """What a backward pass did, to be done again."""
 
     def __init__(
-        self, run: Run, root: Tensor, retain_graph: bool, nodes: list[int], leaves: dict[int, int | None]
+        self, run: Run, root: Tensor, retain_graph: bool, nodes: dict[int, int], leaves: dict[int, int | None]
     ) -> None:
         self.root, self.retain_graph = root._slot, retain_graph
+        self.inputs = bool(
+            run.numbers
+        )  # whether nodes may have saved numbers that are other ones in every run
         self.plans = list(run.plans)
-        self.nodes = nodes  # by their places in run.nodes
+        self.places = nodes  # of nodes in run.nodes, by their ids, as long as the pass is walked
+        self.nodes = list(nodes.values())
         self.leaves = leaves  # by their slots: the slots of the gradients that they have
         self.begin, self.steps_before, self.first = run.at, len(run.steps), len(run.tensors)
         self.version = structure.version
@@ -39,7 +43,12 @@ class KnownPass:
         self.steps: list[Step] = run.steps[self.steps_before :]
         self.last = run.at
         self.count = len(run.tensors) - self.first
-        if any(type(want) is Source or want is FREE for step in self.steps for want in step.wants):
+        numbers = [(self.places.get(id(node), -1), position) for node, position in run.pulled or ()]
+        self.numbers, self.places = numbers, {}
+        for want in [want for step in self.steps for want in step.wants]:
+            if type(want) is Source or (type(want) is Fixed and want.kind is float and self.inputs):
+                return False
+        if len(numbers) != sum([len(step.free) for step in self.steps]) or any(k < 0 for k, _ in numbers):
             return False
         self.gradients: list[tuple[int, int, Any]] = []
         for slot, before in self.leaves.items():
@@ -79,6 +88,9 @@ class KnownPass:
 
     def make(self, run: Run, root: Tensor) -> None:
         """Makes the pass."""
+        nodes: Any = run.nodes
+        for k, position in self.numbers:
+            run.numbers.append(nodes[k]().saved[position])
         run.tensors += [None] * self.count
         run.steps += self.steps
         run.at = self.last
@@ -95,7 +107,6 @@ class KnownPass:
                     cell[0], cell[2] = tick(), place
                     cell[1] += 1
         if not self.retain_graph:
-            nodes = run.nodes
             for k in self.nodes:
                 node = nodes[k]()
                 if node is not None:
@@ -106,7 +117,7 @@ class KnownPass:
 def pass_of(run: Run, root: Tensor, retain_graph: bool) -> KnownPass | None:
     """A pass that is about to be walked, if it can be known: what lies behind the root was all made by this run."""
     numbers = {id(node): k for k, each in enumerate(run.nodes) if (node := each()) is not None}
-    nodes: list[int] = []
+    nodes: dict[int, int] = {}
     leaves: dict[int, int | None] = {}
     for node in count_consumers((root,)):
         if is_hooked(node):
@@ -123,7 +134,7 @@ def pass_of(run: Run, root: Tensor, retain_graph: bool) -> KnownPass | None:
         elif id(node) not in numbers or not is_own(node):
             return None
         else:
-            nodes.append(numbers[id(node)])
+            nodes[id(node)] = numbers[id(node)]
     if type(root._edge) is AccumulateGrad or split_edge(root._edge)[0] is None:
         return None
     return KnownPass(run, root, retain_graph, nodes, leaves)
