@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cleargrad.compile.acts import Act
-from cleargrad.core.tensor import Tensor, value_of
+from cleargrad.autograd.node import AccumulateGrad
+from cleargrad.compile.acts import Act, Called
+from cleargrad.core.tensor import Tensor, is_lent, lent, value_of
 from cleargrad.errors import Place, user_place
 from cleargrad.threads import when_chosen
 
@@ -27,10 +28,11 @@ from cleargrad.threads import when_chosen
 class Source:
     """A tensor from outside, which no earlier step has seen: any of this layout."""
 
-    __slots__ = ("dtype", "last", "shape", "strides")
+    __slots__ = ("dtype", "last", "nbytes", "shape", "strides")
 
     def __init__(self, form: np.ndarray) -> None:
         self.shape, self.dtype, self.strides = form.shape, form.dtype, form.strides
+        self.nbytes = form.nbytes
         self.last = weakref.ref(form)  # the memory that fitted last: parameters are the same in every run
 
     def __eq__(self, other: object) -> bool:
@@ -113,6 +115,7 @@ class Step:
         "fresh",
         "given",
         "next",
+        "op",
         "others",
         "outs",
         "passes",
@@ -137,50 +140,80 @@ class Step:
         self.outs = [next(slots) if form is not None or shows else None for form in forms]
         self.first, self.end = first, next(slots)
         self.free = [k for k, want in enumerate(wants) if want is FREE]
+        # The op of a call that gives one tensor of a layout that is known.
+        self.op = facts[0] if type(act) is Called and act.single and forms[0] is not None else None
         self.place = place  # where it was called first
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it
         self.passes: list[Any] = []  # backward passes that began here (compile/known_pass.py)
         self.endings: dict[tuple, Any] = {}  # programs of the trace that ends here, by what is left alive
 
-    def fits(self, facts: tuple, operands: Sequence, run: Any) -> bool:
-        """Whether a call is this one."""
-        wants = self.wants
-        if facts != self.facts or len(operands) != len(wants):
-            return False
-        known, slot = run.known, len(run.tensors)
-        seen: dict[int, int] | None = None
-        for x, want in zip(operands, wants):
-            kind = type(want)
-            if kind is Made:
-                try:
-                    if x._wait is not run or x._slot != want:
-                        return False
-                except AttributeError:
-                    return False
-            elif kind is int:
-                if known.get(id(x)) != want and (seen is None or seen.get(id(x)) != want):
-                    return False
-            elif kind is Source:
-                if not isinstance(x, Tensor):
-                    return False
-                form = x._form
-                if form is not want.last() and not want.fits(form):
-                    return False
-                if id(x) in known or is_made(x, run):
-                    return False
-                if seen is None:
-                    seen = {}
-                elif id(x) in seen:
-                    return False
-                seen[id(x)] = slot
-                slot += 1
-            elif want is FREE:
-                if type(x) is not float:
-                    return False
-            elif not want.fits(x):
+    def takes(self, facts: tuple, operands: Sequence, run: Any) -> bool:
+        """Whether a call is this one. If so, it is the last step of the run now; if not, nothing has happened."""
+        act, wants = self.act, self.wants
+        try:
+            if facts != self.facts or len(operands) != len(wants) or not (act is None or act.allows(facts)):
                 return False
-        return self.act is None or self.act.allows(facts)
+        except ValueError:  # attributes that cannot be compared, such as arrays
+            return False
+        known, tensors = run.known, run.tensors
+        plans: list[bool] = []
+        copied: list[int] = []
+        held, plain, fits = 0, run.plain, False
+        try:
+            for x, want in zip(operands, wants):
+                kind = type(want)
+                if kind is Made:
+                    try:
+                        if x._wait is not run or x._slot != want:
+                            return False
+                    except AttributeError:
+                        return False
+                elif kind is int:
+                    if known.get(id(x)) != want:
+                        return False
+                elif kind is Source:
+                    if not isinstance(x, Tensor) or id(x) in known:
+                        return False
+                    try:
+                        form = value_of(x)
+                    except AttributeError:
+                        if is_made(x, run):
+                            return False
+                        if x._wait is not run and not x._wait.probe:
+                            x._data  # noqa: B018  it waits elsewhere, in another thread
+                        form = x._form
+                    if form is not want.last() and not want.fits(form):
+                        return False
+                    if (form.base is not None or id(form) in lent) and is_lent(x):
+                        copied.append(len(tensors))
+                    edge = x._edge
+                    plans.append(edge is not None)
+                    if type(edge) is not AccumulateGrad:
+                        held += want.nbytes
+                        plain = plain and edge is None
+                    known[id(x)] = len(tensors)
+                    tensors.append(x)
+                elif want is FREE:
+                    if type(x) is not float:
+                        return False
+                elif not want.fits(x):
+                    return False
+            fits = True
+        finally:
+            if not fits:
+                run.drop(self.first)
+        if plans:
+            run.plans += plans
+            run.held += held
+            run.plain = plain
+            for slot in copied:
+                run.copies[slot] = tensors[slot]._form.copy()
+        for k in self.free:
+            run.numbers.append(operands[k])
+        run.at = self
+        run.steps.append(self)
+        return True
 
 
 class Ends(NamedTuple):

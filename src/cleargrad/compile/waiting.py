@@ -80,7 +80,7 @@ class Run:
     probe = False  # as against what a proof puts in the place of values (compile/proof.py)
     __slots__ = (
         "__weakref__", "at", "copies", "failure", "held", "known", "made", "nodes", "numbers", "open", "outside",
-        "plain", "plans", "steps", "tensors", "waiter", "written",
+        "plain", "plans", "pulled", "steps", "tensors", "waiter", "written",
     )  # fmt: skip
 
     def __init__(self, waiter: Waiter) -> None:
@@ -95,6 +95,8 @@ class Run:
         # How the graph grew: for every source whether it is a leaf, for every call the plan of its node.
         self.plans: list[Any] = []
         self.nodes: list[weakref.ref[Node]] = []
+        # While a pass is walked that may be known later: nodes whose numbers it took, and where they saved them.
+        self.pulled: list[tuple[Node, int]] | None = None
         self.plain = True  # whether nothing but calls made the graph what it is
         self.outside: set[int] = set()  # slots that were made, but lie in the memory of sources
         self.held = 0  # bytes of sources
@@ -113,16 +115,23 @@ class Run:
 
     def mend(self) -> None:
         """Takes back a step that was interrupted before its results were there."""
-        if not self.steps or self.steps[-1].end == len(self.tensors):
+        steps = self.steps
+        if (steps[-1].end if steps else 0) == len(self.tensors):
             return
-        step = self.steps.pop()
-        self.at = self.steps[-1] if self.steps else self.waiter.tree.first
-        for tensor in self.tensors[step.first :]:
-            self.known.pop(id(tensor), None)
-        del self.tensors[step.first :]
-        del self.numbers[len(self.numbers) - len(step.free) :]
-        self.made = [(slot, reference) for slot, reference in self.made if slot < step.first]
+        if steps and steps[-1].end > len(self.tensors):
+            steps.pop()
+        self.at = steps[-1] if steps else self.waiter.tree.first
+        end = steps[-1].end if steps else 0
+        self.drop(end)
+        del self.numbers[sum([len(step.free) for step in steps]) :]
+        self.made = [(slot, reference) for slot, reference in self.made if slot < end]
         self.plain = False
+
+    def drop(self, first: int) -> None:
+        """Takes back slots from a number on."""
+        for tensor in self.tensors[first:]:
+            self.known.pop(id(tensor), None)
+        del self.tensors[first:]
 
     def look(self, tensor: Tensor) -> None:
         """Somebody wants the value of a tensor that waits."""
@@ -157,24 +166,6 @@ class Run:
         """Whether one of some tensors is read from a copy, which must not be written in its place."""
         return bool(self.copies) and any(self.known.get(id(tensor)) in self.copies for tensor in tensors)
 
-    def add_source(self, tensor: Tensor) -> None:
-        slot = len(self.tensors)
-        try:
-            value_of(tensor)
-        except AttributeError:
-            if tensor._wait is not self and not tensor._wait.probe:
-                tensor._data  # noqa: B018  it waits elsewhere, in another thread
-        form = tensor._form
-        if (form.base is not None or id(form) in lent) and is_lent(tensor):
-            self.copies[slot] = form.copy()
-        self.tensors.append(tensor)
-        self.known[id(tensor)] = slot
-        edge = tensor._edge
-        if type(edge) is not AccumulateGrad:
-            self.held += form.nbytes
-            self.plain = self.plain and edge is None
-        self.plans.append(edge is not None)
-
     def stands_for(self, tensor: Tensor, slot: int) -> None:
         """A tensor has the value of a slot that waits."""
         tensor._wait = self
@@ -195,14 +186,19 @@ class Run:
         self.stands_for(tensor, len(tensors))
         tensors.append(None)
 
+    def tensor_for(self, slot: int, form: np.ndarray) -> Tensor:
+        """A new tensor for the value of a slot, outside of the graph."""
+        tensor = new(Tensor)
+        tensor._form = form
+        tensor._edge = tensor._grad = tensor._ver = tensor._base = None
+        tensor._wait, tensor._slot = self, slot
+        self.made.append((slot, weakref.ref(tensor)))
+        return tensor
+
     def twin(self, tensor: Tensor) -> Tensor:
         """Another tensor for the same value, outside of the graph."""
-        other = new(Tensor)
-        other._form = tensor._form
-        other._edge = other._grad = other._base = None
+        other = self.tensor_for(tensor._slot, tensor._form)
         other._ver = cell_of(tensor)
-        other._wait, other._slot = self, tensor._slot
-        self.made.append((tensor._slot, weakref.ref(other)))
         return other
 
 
@@ -215,9 +211,8 @@ class Waiter:
     aside = False  # whether somebody watches every call, so that none may wait
     alone = False  # whether calls were made one by one, since a compiled function was called
     ready = False  # whether programs did all that the last call of a compiled function asked for
-    witness: Any = (
-        None  # who sees a call of a compiled function, to prove what it depends on (compile/proof.py)
-    )
+    witness: Any = None  # who sees a call of a compiled function, to prove what it depends on
+    grad: bool | None = None  # whether gradients are recorded; None in inference mode, too, and when aside
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
         self.make = make  # a program of a graph
@@ -248,23 +243,10 @@ class Waiter:
         """The known step that a call is; None if it is new."""
         at = run.at
         step = at.next
-        try:
-            if step is None or not step.fits(facts, operands, run):
-                step = next((each for each in at.others if each.fits(facts, operands, run)), None)
-                if step is None:
-                    return None
+        if step is None or not step.takes(facts, operands, run):
+            step = next((each for each in at.others if each.takes(facts, operands, run)), None)
+            if step is not None:
                 at.next = step
-        except ValueError:  # attributes that cannot be compared, such as arrays
-            return None
-        if step.fresh:
-            known = run.known
-            for k in step.fresh:
-                if id(operands[k]) not in known:
-                    run.add_source(operands[k])
-        for k in step.free:
-            run.numbers.append(operands[k])
-        run.at = step
-        run.steps.append(step)
         return step
 
     def learn(
@@ -288,7 +270,7 @@ class Waiter:
             else:
                 wants.append(found)
         if not fixed:
-            free_numbers(run.at, facts, wants, operands)
+            free_numbers(run, facts, wants, operands)
         step = Step(facts, act, tuple(wants), forms, user_place(), len(run.tensors))
         run.at.others.append(step)
         run.at.next = step
@@ -300,6 +282,52 @@ class Waiter:
     # Calls -------------------------------------------------------------------------------------------------
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
+        """A call of an op waits. This is the short way of calls that come as they came the last time."""
+        grad = self.grad
+        with lock:
+            run = self.run
+            step = run.at.next
+            if not active:
+                active.append(run)
+            if step is None or step.op is not op or grad is None or active[0] is not run:
+                return self.call_carefully(op, operands, attrs)
+            if grad:
+                for x in operands:
+                    if isinstance(x, Tensor) and x._base is not None and x._ver[0] > x._seen:
+                        return self.call_carefully(op, operands, attrs)
+                if run.written and any(map(run.is_changed_leaf, operands)):
+                    return self.call_carefully(op, operands, attrs)
+            try:
+                if not step.takes((op, attrs), operands, run):
+                    return self.call_carefully(op, operands, attrs)
+                if not op.view:
+                    out = made_plainly(run, op, operands, attrs, step.forms[0], grad)
+                elif grad or operands[0]._base is None:
+                    out = seen_plainly(run, op, operands[0], attrs, step.forms[0], grad)
+                else:
+                    out = self.made(run, op, operands, attrs, step.forms, step, grad)
+            except BaseException:
+                if run.open:
+                    run.mend()
+                raise
+            if len(run.steps) > LONGEST or run.held > HELD:
+                self.flush(LENGTH)
+            return out
+
+    def sees(self, op: Op, tensor: Tensor) -> bool:
+        """Whether a view of a tensor is no call: its value is there, and no pass will lead through it."""
+        step = self.run.at.next
+        if step is not None and step.op is op:  # it looks like one
+            return False
+        if self.grad is None or (self.grad and type(tensor._edge) is AccumulateGrad):
+            return False
+        try:
+            value_of(tensor)
+        except AttributeError:
+            return False
+        return True
+
+    def call_carefully(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits."""
         if self.aside or op.name in DRAWS or "stream" in attrs:
             return call_at_once(op, operands, attrs)
@@ -424,12 +452,18 @@ class Waiter:
     def change(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
         """A call whose result is written into its first operand, in one step; False where it takes more."""
         target = operands[0]
-        if self.aside or mode.grad or mode.inference or op.name in DRAWS or "stream" in attrs:
+        if self.grad is not False or op.name in DRAWS or "stream" in attrs:
             return False
         if target._edge is not None or target._base is not None:
             return False
         with self.begun() as run:
-            seen = [] if run.is_waiting(target) else lookers(target)
+            seen: list[Tensor] | None = []
+            if not run.is_waiting(target):
+                cell = target._ver
+                if target._form.base is None and not lent and (cell is None or cell[3] is None):
+                    seen = [target]
+                else:
+                    seen = lookers(target)
             if seen is None:
                 return False
             facts = (Changed, op, attrs)
@@ -478,18 +512,26 @@ class Waiter:
 
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""
-        written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
-        alone = not lent and all(x._form.base is None for x in written)
-        if mode.grad or self.run.reads_copies(written) or (not alone and any(map(is_lent, written))):
-            self.flush()
-            with at_once():
-                optimizer._make_step(group, options, items)
-            return
+        parts, states = False, []
+        operands: list[Any] = []
+        for p, g, state in items:
+            operands += (p, g)
+            parts = parts or p._form.base is not None
+            for x in state.values():
+                operands.append(x)
+                parts = parts or (isinstance(x, Tensor) and x._form.base is not None)
+            states.append(tuple(state))
+        if mode.grad or parts or lent or self.run.copies:
+            written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
+            if mode.grad or self.run.reads_copies(written) or any(map(is_lent, written)):
+                self.flush()
+                with at_once():
+                    optimizer._make_step(group, options, items)
+                return
         with self.begun() as run:
-            place = next(k for k, other in enumerate(optimizer.param_groups) if other is group)
-            states = tuple([tuple(state) for _, _, state in items])
+            places = optimizer.param_groups
+            place = 0 if places[0] is group else next(k for k, each in enumerate(places) if each is group)
             facts = (Updated, id(optimizer), place, optimizer._fixed(options), states)
-            operands = [x for p, g, state in items for x in (p, g, *state.values())]
             if self.follow(run, facts, operands) is None:
                 self.learn(run, facts, Updated(optimizer, group, items), operands, [], fixed=True)
 
@@ -511,14 +553,18 @@ class Waiter:
                 and root._edge is not None
                 and root._form.size == 1
             ):
-                found = next((each for each in run.at.passes if each.fits(run, root, retain_graph)), None)
-                if found is not None:
-                    found.make(run, root)
-                    return
+                for each in run.at.passes:
+                    if each.fits(run, root, retain_graph):
+                        each.make(run, root)
+                        return
                 known = pass_of(run, root, retain_graph)
-                self.walk(root, retain_graph)
-                if known is not None and run is self.run and known.finish(run):
-                    return
+                run.pulled = None if known is None else []
+                try:
+                    self.walk(root, retain_graph)
+                    if known is not None and run is self.run and known.finish(run):
+                        return
+                finally:
+                    run.pulled = None
                 run.plain = False
                 return
         self.walk(root, retain_graph)
@@ -534,7 +580,8 @@ class Waiter:
             steps = chosen(node, wanted)
             saved, unpack = node.saved, node.unpack
             grads = grad if type(grad) is list else [grad]
-            operands = [*grads, *[unpack(saved[position]) for step in steps for position in step.positions]]
+            places = [position for step in steps for position in step.positions]
+            operands = [*grads, *[unpack(saved[position]) for position in places]]
             facts = (Pulled, node.plan.steps, wanted, ends_of(node), node.attrs)
             step = self.follow(run, facts, operands)
             if step is None:
@@ -543,6 +590,8 @@ class Waiter:
                 if forms is None:
                     return node.pull(grad, wanted)
                 step = self.learn(run, facts, act, operands, forms)
+            if run.pulled is not None:
+                run.pulled += [(node, places[k - len(grads)]) for k in step.free]
             outs: list[Tensor | None] = []
             for form in step.forms:
                 out = None
@@ -698,11 +747,14 @@ def lies_outside(run: Run, tensor: Tensor) -> bool:
     return not is_made(tensor, run) or tensor._slot in run.outside
 
 
-def free_numbers(at: Step, facts: tuple, wants: list, operands: Sequence) -> None:
-    """A float that was another one the last time is an input from now on."""
+def free_numbers(run: Run, facts: tuple, wants: list, operands: Sequence) -> None:
+    """A float that was another one the last time is an input from now on; so is what a node has saved of inputs."""
     if not all(x._form.dtype.kind in "fV" for x in operands if isinstance(x, Tensor)):
         return
-    for other in at.others:
+    if facts[0] is Pulled and run.numbers:
+        wants[:] = [FREE if type(x) is float else want for x, want in zip(operands, wants)]
+        return
+    for other in run.at.others:
         if other.facts != facts or len(other.wants) != len(wants):
             continue
         changed = [k for k, (new, old) in enumerate(zip(wants, other.wants)) if not alike(new, old)]

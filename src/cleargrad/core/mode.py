@@ -67,6 +67,7 @@ class Mode(threading.local):
         watched = self.recorder is not None or self.observer is not None or self.autocast is not None
         if self.waiter is not None:
             self.waiter.aside = self.observer is not None or bool(self.saved_hooks)
+            self.waiter.grad = None if self.waiter.aside or self.inference else self.grad
         special = watched or self.waiter is not None or self.saved_hooks or self.inference or self.anomaly
         self.enter(SPECIAL if special else GRAD if self.grad else NO_GRAD)
         return before
@@ -77,6 +78,9 @@ class Mode(threading.local):
         if before != grad:
             if self.how == SPECIAL:
                 self.grad = grad and not self.inference
+                waiter = self.waiter
+                if waiter is not None and waiter.grad is not None:
+                    waiter.grad = self.grad
             else:
                 self.grad = grad
                 self.enter(GRAD if grad else NO_GRAD)
