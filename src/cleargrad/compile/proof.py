@@ -164,6 +164,7 @@ class Witness:
         self.seen: dict[
             int, tuple[Op, Tensor, dict, int]
         ] = {}  # views of what is there, by id: how they are made
+        self.draws: list[tuple[Callable, tuple, dict, Tensor]] = []  # of random numbers, in order
         self.aliases: list[tuple[Tensor, Tensor]] = []  # of what was computed, and what they are aliases of
         self.settled: dict[int, Tensor] = {}  # leaves whose gradients are what this call made of them
         self.cleared = False  # whether gradients were taken away
@@ -369,7 +370,7 @@ class Witness:
 
     def whole(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The call that is to be proven."""
-        state, grad, guards = random_state(), mode.grad, self.guards
+        state, grad, guards = default_generator.get_state(), mode.grad, self.guards
         guards.refuse(f"len(args) != {len(args)} or list(kwargs) != {list(kwargs)}")
         for k, value in enumerate(args):
             self.read(lambda k=k: f"args[{k}]", value, given=True)  # type: ignore[misc]
@@ -380,8 +381,8 @@ class Witness:
             if thing is not None:
                 guards.note(self.kept(thing), thing)
         result = self.call(function, *args, **kwargs)
-        if random_state() != state:
-            self.fail("random numbers are drawn")
+        if self.why is None and not self.draws_all(state):
+            self.fail("random numbers are drawn in a way of its own")
         if mode.grad is not grad:
             self.fail("it leaves gradients switched off or on")
         return result
@@ -679,6 +680,27 @@ class Witness:
             self.own.append(view)
             self.probe(view)
 
+    def drew(self, op: Op, operands: tuple, attrs: dict[str, Any], drawn: Any) -> None:
+        """Random numbers were drawn."""
+        if self.why is not None:
+            return
+        plain = all(x is None or type(x) in SCALARS for x in operands) and isinstance(drawn, Tensor)
+        if not plain or attrs.get("stream") is not default_generator:
+            self.fail("random numbers are drawn that depend on values")
+            return
+        self.draws.append((op.run, operands, attrs, drawn))
+        self.probe(drawn)
+
+    def draws_all(self, state: np.ndarray) -> bool:
+        """Whether the same draws, from the state that the call found, lead to the state that it left."""
+        after = default_generator.get_state()
+        default_generator.set_state(state)
+        for run, operands, attrs, _ in self.draws:
+            run(*operands, **attrs)
+        same = np.array_equal(default_generator.get_state(), after)
+        default_generator.set_state(after)
+        return same
+
     def ran(self, run: Any, ending: Any, why: str) -> None:
         """A run has ended, by a program or without one."""
         if self.why is not None:
@@ -785,7 +807,3 @@ def is_hashable(value: Any) -> bool:
 
 def name_of(function: Any) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
-
-
-def random_state() -> bytes:
-    return np.asarray(default_generator.get_state()).tobytes()

@@ -21,6 +21,7 @@ from cleargrad.compile.program import OutOfRange
 from cleargrad.compile.proof import Witness, is_followed
 from cleargrad.compile.rewriting import Unproven
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.generator import default_generator
 from cleargrad.core.mode import structure
 from cleargrad.core.tensor import Tensor, cell_of, is_lent, lent, tick, wrap, wrap_view
 from cleargrad.core.watch import watch
@@ -51,7 +52,7 @@ class Shortcut:
                 "its values are computed in several steps" if witness.runs else "it computes nothing"
             )
         self.witness: Any = witness
-        self.how, self.tree, self.first = how, tree, tree.first.next
+        self.how, self.tree, self.age = how, tree, tree.age
         self.ending, sources, self.numbers, self.made, (self.why, self.place) = witness.runs[0]
         self.size = len(sources)
         if self.ending not in tree.endings:
@@ -59,6 +60,8 @@ class Shortcut:
         guards = witness.guards
         self.given = guards.given
         self.guards = guards
+        self.draws = [draw[:3] for draw in witness.draws]
+        self.drawn: list[tuple[int, int]] = []  # slots of random numbers, and which they are
         self.made_here: list[int] = []  # slots of what the call has made itself
         texts = [self.source(x, slot) if x is not None else "None" for slot, x in enumerate(sources)]
         if set(self.made_here).intersection(self.ending.written):
@@ -96,6 +99,12 @@ class Shortcut:
         if any(each is tensor for each in guards.lasting):
             return f"{guards.hold(weakref.ref(tensor))}()"
         self.made_here.append(slot)
+        for k, draw in enumerate(self.witness.draws):
+            if draw[3] is tensor:
+                if slot < 0:
+                    raise Unproven("a view of random numbers takes part")
+                self.drawn.append((slot, k))
+                return "None"
         if id(tensor) in self.witness.seen:
             op, origin, attrs, number = self.witness.seen[id(tensor)]
             return f"{guards.hold(partial(seen, op.run, attrs, number))}({self.source(origin)})"
@@ -199,7 +208,7 @@ class Shortcut:
         if found is None:
             return MISSED
         with waiting.lock:
-            if waiting.active or self.first is not self.tree.first.next:
+            if (waiting.active and waiting.active[0].steps) or self.age != self.tree.age:
                 return MISSED
             return self.run(*found)
 
@@ -213,11 +222,18 @@ class Shortcut:
             written = sources[slot]
             if (lent or written._form.base is not None) and is_lent(written):
                 return MISSED
+        if self.draws:
+            state = default_generator.get_state()
+            drawn = [run(*operands, **attrs) for run, operands, attrs in self.draws]
+            for slot, number in self.drawn:
+                sources[slot] = wrap(drawn[number])
         try:
             outputs = ending.outputs(Replay(sources, self.numbers))
         except OutOfRange:
-            return MISSED  # Python says which call it is
+            outputs = None  # Python says which call it is
         if outputs is None:
+            if self.draws:
+                default_generator.set_state(state)
             return MISSED
         self.runs += 1
         if self.tree.ends is not None:

@@ -229,6 +229,7 @@ class Tree:
     """All known traces, and what became of them."""
 
     ends: Counter[Ends] | None = None  # how often traces ended in each way, where somebody wants to know
+    age = 0  # how often everything was forgotten
 
     def __init__(self) -> None:
         self.first = Step((), None, (), [], None)
@@ -243,6 +244,7 @@ class Tree:
 
     def forget(self) -> None:
         """Nothing is known."""
+        self.age += 1
         self.first.next, self.first.others = None, []
         self.first.endings, self.first.passes = {}, []
         self.size = 0  # steps

@@ -330,7 +330,10 @@ class Waiter:
     def call_carefully(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits."""
         if self.aside or op.name in DRAWS or "stream" in attrs:
-            return call_at_once(op, operands, attrs)
+            outs = call_at_once(op, operands, attrs)
+            if self.witness is not None:
+                self.witness.drew(op, operands, attrs, outs)
+            return outs
         grad = mode.grad
         if grad:
             if self.run.written and any(map(self.run.is_changed_leaf, operands)):
@@ -438,8 +441,8 @@ class Waiter:
         with self.begun() as run:
             seen = [] if run.is_waiting(target) else lookers(target)
             if seen is not None:
-                if mode.grad:
-                    run.plain = False  # it may change the graph
+                if mode.grad and (has_history(target) or has_history(value)):
+                    run.plain = False  # it changes the graph
                 facts, operands = (Written,), (target, value)
                 if self.follow(run, facts, operands) is None:
                     self.learn(run, facts, Written(), operands, [])
@@ -648,6 +651,11 @@ class Waiter:
                 run.failure = failure
             run.steps, run.known, run.copies, run.tensors, run.nodes = [], {}, {}, [], []
             run.made, run.written = [], []
+
+
+def has_history(tensor: Tensor) -> bool:
+    base = tensor._base
+    return tensor._edge is not None or (base is not None and base._edge is not None)
 
 
 def made_plainly(
