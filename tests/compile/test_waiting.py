@@ -7,7 +7,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from cleargrad.compile import computing
+from cleargrad.compile import computing, traces
 from cleargrad.compile.acts import Called
 from cleargrad.doctor import Session
 from tests.bits import same_bits
@@ -302,3 +302,18 @@ def test_memory_that_is_not_there_is_named(monkeypatch):
 
 def without_memory(*_):
     raise MemoryError("Unable to allocate 2.00 GiB for an array")
+
+
+def test_programs_of_many_sizes_are_let_go(monkeypatch):
+    """The one that was needed longest ago goes first, and comes again when it is needed again."""
+    monkeypatch.setattr(traces, "PROGRAMS", 3)
+    step = torch.compile(lambda x: x.exp() * 2)
+    for rows in (1, 2, 3, 1, 4, 5, 2):
+        x = torch.ones(rows)
+        for _ in range(4):
+            same_bits(step(x), x.exp() * 2)
+        assert len(step.programs) <= 3
+    assert sorted(ending.runs for ending in step.programs) == [2, 2, 2]
+    for _ in range(2):
+        step(torch.ones(5))
+    assert sorted(ending.runs for ending in step.programs) == [2, 2, 4]

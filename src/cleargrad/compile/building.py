@@ -19,7 +19,7 @@ from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.op import OPS, Op
-from cleargrad.ops.record import Call, Recorder, Value, window_of
+from cleargrad.ops.record import Call, Recorder, Value, untouched, window_of
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Building(Recorder):
 
     def tensor_of(self, value: Value) -> Tensor:
         """A tensor that stands for a value."""
-        tensor = wrap(np.empty(value.spec.shape, value.spec.dtype.numpy))
+        tensor = wrap(untouched(value.spec.shape, value.spec.dtype.numpy))
         self.set(tensor, value)
         return tensor
 

@@ -33,7 +33,7 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> Ending | None:
     endings = run.at.endings
     ending = endings.get(alive, 0)
     if isinstance(ending, Ending) and (ending.gone or ending.failure is not None):
-        tree.endings.remove(ending)
+        tree.drop(ending)
         endings[alive] = ending = ending.failure or 0
     if tree.ends is not None:
         tree.note(why, len(run.steps), ending)
@@ -53,7 +53,7 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> Ending | None:
             if ending + 1 >= OFTEN and why not in UNREPEATED:
                 endings[alive] = made = ending_of(run, alive, make)
                 if isinstance(made, Ending):
-                    tree.endings.append(made)
+                    tree.keep(made)
     finally:
         mode.set(**before)
     return None

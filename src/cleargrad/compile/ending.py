@@ -64,6 +64,7 @@ class Ending:
 
     def __init__(self, run: Run, alive: tuple) -> None:
         self.lock = threading.Lock()
+        self.used = tick()
         self.runs = 0
         self.calls = len(run.steps)
         self.read_steps(run)
@@ -251,6 +252,7 @@ class Ending:
                 option.read()
             outputs = self.program.run([*inputs, *self.fixed])
             self.runs += 1
+            self.used = tick()
             if self.doubles is None:
                 ids = [id(array) for array in outputs]
                 self.doubles = [k for k, each in enumerate(ids) if ids.index(each) != k]
@@ -329,6 +331,12 @@ class Ending:
                 cell[0] = now
                 cell[1] += 1
 
+    def let_go(self) -> None:
+        """Gives up the program, and the memory that it refers to."""
+        self.gone = True
+        self.program, self.bound, self.roots = None, [], {}
+        self.graph.outside, self.graph.writes = [], []
+
 
 def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
     """The part of an array without gaps that lies in it as a form lies in a frame."""
@@ -347,9 +355,7 @@ def forgetting(ending: weakref.ref[Ending]) -> Callable[[Any], None]:
     def forget(_: Any) -> None:
         found = ending()
         if found is not None and all(parameter() is None for parameter in found.parameters):
-            found.gone = True
-            found.program, found.bound, found.roots = None, [], {}
-            found.graph.outside, found.graph.writes = [], []
+            found.let_go()
 
     return forget
 

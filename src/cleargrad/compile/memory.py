@@ -15,6 +15,7 @@ import numpy as np
 from cleargrad.compile.fuse import Member, Nest, Ref
 from cleargrad.compile.lazy import Buffer, Load, Map
 from cleargrad.compile.statements import Plan, plain
+from cleargrad.core.memory import give_back_freed_memory
 
 ALIGN = 64
 LARGE = 1 << 20  # bytes from which a program borrows its memory
@@ -110,6 +111,7 @@ def borrow(size: int) -> Block:
         try:
             block = _free.pop()
         except IndexError:
+            give_back_freed_memory()
             return Block(size + min(size, SPARE))
         if block.size >= size:
             return block

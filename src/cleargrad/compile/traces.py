@@ -24,6 +24,8 @@ from cleargrad.core.tensor import Tensor, is_lent, lent, value_of
 from cleargrad.errors import Place, user_place
 from cleargrad.threads import when_chosen
 
+PROGRAMS = 256  # of a tree: a small network's take some hundred kilobytes each
+
 
 class Source:
     """A tensor from outside, which no earlier step has seen: any of this layout."""
@@ -241,6 +243,19 @@ class Tree:
         assert self.ends is not None
         fate = None if isinstance(ending, int) else ending
         self.ends[Ends(why, place or user_place(), calls, fate)] += 1
+
+    def keep(self, ending: Any) -> None:
+        """A program is there; of too many, the one that was needed longest ago goes."""
+        self.endings.append(ending)
+        if len(self.endings) > PROGRAMS:
+            oldest = min(self.endings, key=lambda each: each.used)
+            self.drop(oldest)
+            with oldest.lock:
+                oldest.let_go()
+
+    def drop(self, ending: Any) -> None:
+        if ending in self.endings:
+            self.endings.remove(ending)
 
     def forget(self) -> None:
         """Nothing is known."""

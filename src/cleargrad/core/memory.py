@@ -8,6 +8,7 @@ price of keeping it is that a process's resident size stays at its peak. Read ne
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
@@ -19,3 +20,9 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):
         return False
     return bool(mallopt(M_MMAP_THRESHOLD, 2**30) and mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def give_back_freed_memory() -> None:
+    """Hands freed memory back to the system, for once: what single calls took is free when a program takes over."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -8,8 +8,11 @@ for every compiled one. Read next: ops/pointwise.py.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from cleargrad.errors import error
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.op import OPS, PARTS, Op
 
+OWN_PAGES = 1 << 16  # bytes
 COPIES = ("to_copy", "clone")  # what also treats every element by itself
 
 
@@ -253,7 +257,19 @@ def blank_results(op: Op, operands: tuple, attrs: dict[str, Any], spec: Any) -> 
         return seen_anew(op.run(operands[0]._form, **attrs), operands[0]._form)
     if isinstance(spec, Spec):
         return blank(op, operands, attrs, spec)
-    return [np.empty(part.shape, part.dtype.numpy) for part in spec]
+    return [untouched(part.shape, part.dtype.numpy) for part in spec]
+
+
+def untouched(shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
+    """Memory that nobody fills, in pages of its own, which take none as long as nobody touches them.
+
+    From the heap, it would spread the arrays that come after it over twice the memory.
+    """
+    size = kind.itemsize * prod(shape)
+    if size >= OWN_PAGES:
+        with suppress(OSError, OverflowError):
+            return np.ndarray(shape, kind, mmap.mmap(-1, size))
+    return np.empty(shape, kind)
 
 
 def blank(op: Op, operands: tuple, attrs: dict[str, Any], spec: Spec) -> np.ndarray:
@@ -263,7 +279,7 @@ def blank(op: Op, operands: tuple, attrs: dict[str, Any], spec: Spec) -> np.ndar
     if "layout" in attrs:
         return op.run(*arrays, **attrs)  # what nobody has filled, laid out as asked for
     if not by_element or all(array.flags.c_contiguous for array in arrays):
-        return np.empty(spec.shape, spec.dtype.numpy)
+        return untouched(spec.shape, spec.dtype.numpy)
     ways: list[Any] = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
     kinds = [None] * len(arrays) + [spec.dtype.numpy]
     return np.nditer([*arrays, None], ["zerosize_ok"], ways, kinds, itershape=spec.shape).operands[-1]
