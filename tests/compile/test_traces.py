@@ -12,7 +12,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from cleargrad.compile import beside
+from cleargrad.compile import beside, waiting
 from tests.bits import same_bits
 from tests.compile.world import kept_program, runs
 
@@ -240,6 +240,66 @@ def test_a_graph_that_is_changed_by_hand_is_walked():
     assert grads_of(torch.compile, leave) == grads_of(lambda step: step, leave)
 
 
+@pytest.mark.parametrize("scales", [(0.5, 0.5, 0.5, -0.5, 0.5, -0.5, 0.25), (0.1, 0.2, 0.3, 0.4, 0.0, 0.5)])
+def test_numbers_that_nodes_save_are_those_of_their_run(scales, monkeypatch):
+    walks = []
+    monkeypatch.setattr(waiting.Waiter, "walk", counting(walks, waiting.Waiter.walk))
+
+    def train(wrap):
+        w = torch.ones(3, requires_grad=True)
+
+        def step(x, scale):
+            w.grad = None
+            (scale * (w * x).sum() / (2 * scale + 3.0)).backward()
+            return w.grad.tolist()
+
+        step = wrap(step)
+        return [step(torch.arange(3.0) + k, scale) for k, scale in enumerate(scales)]
+
+    assert train(torch.compile) == train(lambda step: step)
+    assert len(walks) <= 3  # with the first numbers, and when one and then both were others
+
+
+def test_passes_that_add_to_gradients_are_known(monkeypatch):
+    walks = []
+    monkeypatch.setattr(waiting.Waiter, "walk", counting(walks, waiting.Waiter.walk))
+
+    def train(step, times):
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        version = []
+        for k in range(times):
+            step(model, torch.full((4, 3), k / 8), parts=3 if k != 5 else 2)
+            version.append(model.weight.grad._version)
+            model.weight.grad = model.bias.grad = None
+        return model, version
+
+    def parts(model, x, parts):
+        for k in range(parts):
+            model(x * (k + 1)).square().sum().backward()
+        if parts == 2:
+            model.weight.grad = model.weight.grad.clone()  # another memory, in its place
+            model(x).square().sum().backward()
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= 0.01 * p.grad
+
+    expected, versions = train(parts, 8)
+    assert not walks
+    found, found_versions = train(torch.compile(parts), 8)
+    assert len(walks) == 3 + 1 and versions == found_versions
+    for one, other in zip(expected.parameters(), found.parameters(), strict=True):
+        same_bits(one, other)
+
+
+def counting(calls, method):
+    def counted(*args):
+        calls.append(args)
+        return method(*args)
+
+    return counted
+
+
 def test_a_split_into_one_part_is_still_a_tuple():
     assert [len(torch.compile(lambda x: (x * 2).chunk(1))(torch.ones(3))) for _ in range(3)] == [1, 1, 1]
     assert torch.compile(lambda x: [row.shape for row in x * 2])(torch.ones(1, 3)) == [(3,)]
@@ -295,8 +355,6 @@ def test_memory_that_was_handed_out_is_written_at_once():
 
 
 def test_an_interrupted_call_is_taken_back(monkeypatch):
-    from cleargrad.compile import waiting
-
     made = waiting.made_plainly
 
     def interrupted(*args):

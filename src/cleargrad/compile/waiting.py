@@ -78,7 +78,7 @@ class Run:
 
     __slots__ = (
         "__weakref__", "at", "copies", "failure", "held", "known", "made", "nodes", "numbers", "open", "outside",
-        "plain", "plans", "steps", "tensors", "waiter", "written",
+        "plain", "plans", "pulled", "steps", "tensors", "waiter", "written",
     )  # fmt: skip
 
     def __init__(self, waiter: Waiter) -> None:
@@ -93,6 +93,8 @@ class Run:
         # How the graph grew: for every source whether it is a leaf, for every call the plan of its node.
         self.plans: list[Any] = []
         self.nodes: list[weakref.ref[Node]] = []
+        # While a pass is walked that may be known later: nodes whose numbers it took, and where they saved them.
+        self.pulled: list[tuple[Node, int]] | None = None
         self.plain = True  # whether nothing but calls made the graph what it is
         self.outside: set[int] = set()  # slots that were made, but lie in the memory of sources
         self.held = 0  # bytes of sources
@@ -286,7 +288,7 @@ class Waiter:
             else:
                 wants.append(found)
         if not fixed:
-            free_numbers(run.at, facts, wants, operands)
+            free_numbers(run, facts, wants, operands)
         step = Step(facts, act, tuple(wants), forms, user_place(), len(run.tensors))
         run.at.others.append(step)
         run.at.next = step
@@ -542,9 +544,13 @@ class Waiter:
                     found.make(run, root)
                     return
                 known = pass_of(run, root, retain_graph)
-                self.walk(root, retain_graph)
-                if known is not None and run is self.run and known.finish(run):
-                    return
+                run.pulled = None if known is None else []
+                try:
+                    self.walk(root, retain_graph)
+                    if known is not None and run is self.run and known.finish(run):
+                        return
+                finally:
+                    run.pulled = None
                 run.plain = False
                 return
         self.walk(root, retain_graph)
@@ -560,7 +566,8 @@ class Waiter:
             steps = chosen(node, wanted)
             saved, unpack = node.saved, node.unpack
             grads = grad if type(grad) is list else [grad]
-            operands = [*grads, *[unpack(saved[position]) for step in steps for position in step.positions]]
+            places = [position for step in steps for position in step.positions]
+            operands = [*grads, *[unpack(saved[position]) for position in places]]
             facts = (Pulled, node.plan.steps, wanted, ends_of(node), node.attrs)
             step = self.follow(run, facts, operands)
             if step is None:
@@ -569,6 +576,8 @@ class Waiter:
                 if forms is None:
                     return node.pull(grad, wanted)
                 step = self.learn(run, facts, act, operands, forms)
+            if run.pulled is not None:
+                run.pulled += [(node, places[k - len(grads)]) for k in step.free]
             outs: list[Tensor | None] = []
             for form in step.forms:
                 out = None
@@ -716,11 +725,14 @@ def lies_outside(run: Run, tensor: Tensor) -> bool:
     return not is_made(tensor, run) or tensor._slot in run.outside
 
 
-def free_numbers(at: Step, facts: tuple, wants: list, operands: Sequence) -> None:
-    """A float that was another one the last time is an input from now on."""
+def free_numbers(run: Run, facts: tuple, wants: list, operands: Sequence) -> None:
+    """A float that was another one the last time is an input from now on; so is what a node has saved of inputs."""
     if not all(x._form.dtype.kind in "fV" for x in operands if isinstance(x, Tensor)):
         return
-    for other in at.others:
+    if facts[0] is Pulled and run.numbers:
+        wants[:] = [FREE if type(x) is float else want for x, want in zip(operands, wants)]
+        return
+    for other in run.at.others:
         if other.facts != facts or len(other.wants) != len(wants):
             continue
         changed = [k for k, (new, old) in enumerate(zip(wants, other.wants)) if not alike(new, old)]
