@@ -208,7 +208,9 @@ class Updated(Act):
     def __init__(self, optimizer: Any, group: dict[str, Any], items: list) -> None:
         self.optimizer: Any = weakref.ref(optimizer)
         self.place = next(k for k, other in enumerate(optimizer.param_groups) if other is group)
-        self.states = [tuple(state) for _, _, state in items]
+        self.states = [
+            tuple(state) for _, _, state in items
+        ]  # the names of what each parameter's state holds
         self.writes = []
         start = 0
         for _, _, state in items:

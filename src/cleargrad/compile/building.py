@@ -31,6 +31,7 @@ class Option:
     name: str
     part: int | None
     array: np.ndarray
+    last: float | None = None  # what was read last
 
     @property
     def title(self) -> str:
@@ -40,7 +41,12 @@ class Option:
 
     def read(self) -> None:
         value = self.optimizer().param_groups[self.group][self.name]
-        self.array[...] = float(value if self.part is None else value[self.part])
+        if self.part is not None:
+            value = value[self.part]
+        if value is self.last:
+            return
+        self.array[...] = float(value)
+        self.last = value if type(value) is float else None
 
 
 class Building(Recorder):

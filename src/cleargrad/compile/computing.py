@@ -26,7 +26,8 @@ UNREPEATED = (LENGTH,)  # ends that come where they come
 
 def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
     """Gives every tensor that waits its value, and writes what is to be written."""
-    alive = tuple(sorted({slot for slot, reference in run.made if reference() is not None}))
+    living = [(slot, tensor) for slot, reference in run.made if (tensor := reference()) is not None]
+    alive = tuple(sorted({slot for slot, _ in living}))
     endings = run.at.endings
     ending = endings.get(alive, 0)
     if isinstance(ending, Ending) and (ending.gone or ending.failure is not None):
@@ -36,10 +37,11 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> None:
         tree.note(why, len(run.steps), ending)
     if isinstance(ending, Ending) and ending.program is not None:
         try:
-            if ending.run(run):
+            if ending.run(run, living):
                 return
         except OutOfRange:
             pass  # call by call, the one that fails says which tensor and line it is
+    del living
     before = mode.set(waiter=None, recorder=None, observer=None, autocast=None, grad=False, inference=False)
     try:
         one_by_one(run)

@@ -220,31 +220,37 @@ class Ending:
 
     # Running -----------------------------------------------------------------------------------------------
 
-    def run(self, run: Run) -> bool:
-        """Computes all that waits; False, and nothing is done, if the program does not suit the memory."""
+    def run(self, run: Run, living: list[tuple[int, Tensor]]) -> bool:
+        """Computes all that waits, for tensors by their slots; False, and nothing is done, if the program does not
+        suit the memory."""
         with self.lock:
-            if self.program is None or not self.binds(run):
+            tensors, copies = run.tensors, run.copies
+            if copies:
+                inputs = [run.array(slot) for slot in self.inputs]
+            else:
+                inputs = [tensors[slot]._form for slot in self.inputs]  # type: ignore[union-attr]
+            if self.program is None or not self.binds(run, inputs):
                 return False
             for array, number in zip(self.number_arrays, run.numbers):
                 array[...] = number
             for option in self.options:
                 option.read()
-            outputs = self.program.run([*[run.array(slot) for slot in self.inputs], *self.fixed])
+            outputs = self.program.run([*inputs, *self.fixed])
             self.runs += 1
             if self.doubles is None:
                 ids = [id(array) for array in outputs]
                 self.doubles = [k for k, each in enumerate(ids) if ids.index(each) != k]
             for k in self.doubles:
                 outputs[k] = outputs[k].copy()
-        self.deliver(run, outputs)
+        self.deliver(run, living, outputs)
         return True
 
-    def binds(self, run: Run) -> bool:
+    def binds(self, run: Run, inputs: list[np.ndarray]) -> bool:
         """Gives the program the memory of this run's sources."""
-        tensors = run.tensors
+        tensors, copies = run.tensors, run.copies
         moved = False
         for slot, holder in self.bound:
-            array = tensors[slot]._form if slot not in run.copies else run.copies[slot]  # type: ignore[union-attr]
+            array = copies[slot] if copies and slot in copies else tensors[slot]._form  # type: ignore[union-attr]
             if holder._data is not array:
                 holder._data = holder._form = array
                 moved = True
@@ -255,8 +261,7 @@ class Ending:
                 return False
         if self.overlaps:
             return False
-        for slot in self.inputs:
-            array = run.array(slot)
+        for array in inputs:
             found = self.roots.get(id(array if array.base is None else owner_of(array)))
             if found is not None and any(np.may_share_memory(array, other) for other in found):
                 return False
@@ -280,12 +285,9 @@ class Ending:
             for _, other in others[root]
         )
 
-    def deliver(self, run: Run, outputs: list[np.ndarray]) -> None:
+    def deliver(self, run: Run, living: list[tuple[int, Tensor]], outputs: list[np.ndarray]) -> None:
         arrays = dict(zip(self.given, outputs))
-        for slot, reference in run.made:
-            tensor = reference()
-            if tensor is None:
-                continue
+        for slot, tensor in living:
             owner = self.owners[slot]
             whole = arrays.get(owner)
             if whole is None:
@@ -299,9 +301,9 @@ class Ending:
             del tensor._wait
         now = tick()
         for slot in self.updated:
-            tensor = run.tensors[slot]
-            if tensor is not None:
-                cell = cell_of(tensor)
+            updated = run.tensors[slot]
+            if updated is not None:
+                cell = updated._ver or cell_of(updated)
                 cell[0] = now
                 cell[1] += 1
 

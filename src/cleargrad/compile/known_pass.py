@@ -14,7 +14,7 @@ from cleargrad.autograd.node import AccumulateGrad, Node, note_pass, split_edge
 from cleargrad.autograd.walk import count_consumers, is_own
 from cleargrad.compile.traces import Fixed, Source, Step, is_made
 from cleargrad.core.mode import structure
-from cleargrad.core.tensor import Tensor, cell_of, tick, wrap
+from cleargrad.core.tensor import Tensor, cell_of, tick
 from cleargrad.errors import user_place
 
 if TYPE_CHECKING:
@@ -96,9 +96,7 @@ class KnownPass:
         run.at = self.last
         run.plans.append(self)
         for slot, number, form in self.gradients:
-            grad = wrap(form)
-            run.stands_for(grad, number)
-            run.tensors[slot]._grad = grad  # type: ignore[union-attr]
+            run.tensors[slot]._grad = run.tensor_for(number, form)  # type: ignore[union-attr]
         if len(self.gradients) < len(self.leaves):
             place = user_place()
             for slot, before in self.leaves.items():

@@ -210,14 +210,19 @@ class Run:
         self.stands_for(tensor, len(tensors))
         tensors.append(None)
 
+    def tensor_for(self, slot: int, form: np.ndarray) -> Tensor:
+        """A new tensor for the value of a slot, outside of the graph."""
+        tensor = new(Tensor)
+        tensor._form = form
+        tensor._edge = tensor._grad = tensor._ver = tensor._base = None
+        tensor._wait, tensor._slot = self, slot
+        self.made.append((slot, weakref.ref(tensor)))
+        return tensor
+
     def twin(self, tensor: Tensor) -> Tensor:
         """Another tensor for the same value, outside of the graph."""
-        other = new(Tensor)
-        other._form = tensor._form
-        other._edge = other._grad = other._base = None
+        other = self.tensor_for(tensor._slot, tensor._form)
         other._ver = cell_of(tensor)
-        other._wait, other._slot = self, tensor._slot
-        self.made.append((tensor._slot, weakref.ref(other)))
         return other
 
 
@@ -506,18 +511,26 @@ class Waiter:
 
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""
-        written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
-        alone = not lent and all(x._form.base is None for x in written)
-        if mode.grad or self.run.reads_copies(written) or (not alone and any(map(is_lent, written))):
-            self.flush()
-            with at_once():
-                optimizer._make_step(group, options, items)
-            return
+        parts, states = False, []
+        operands: list[Any] = []
+        for p, g, state in items:
+            operands += (p, g)
+            parts = parts or p._form.base is not None
+            for x in state.values():
+                operands.append(x)
+                parts = parts or (isinstance(x, Tensor) and x._form.base is not None)
+            states.append(tuple(state))
+        if mode.grad or parts or lent or self.run.copies:
+            written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
+            if mode.grad or self.run.reads_copies(written) or any(map(is_lent, written)):
+                self.flush()
+                with at_once():
+                    optimizer._make_step(group, options, items)
+                return
         with self.begun() as run:
-            place = next(k for k, other in enumerate(optimizer.param_groups) if other is group)
-            states = tuple([tuple(state) for _, _, state in items])
+            places = optimizer.param_groups
+            place = 0 if places[0] is group else next(k for k, each in enumerate(places) if each is group)
             facts = (Updated, id(optimizer), place, optimizer._fixed(options), states)
-            operands = [x for p, g, state in items for x in (p, g, *state.values())]
             if self.follow(run, facts, operands) is None:
                 self.learn(run, facts, Updated(optimizer, group, items), operands, [], fixed=True)
 
@@ -539,10 +552,10 @@ class Waiter:
                 and root._edge is not None
                 and root._form.size == 1
             ):
-                found = next((each for each in run.at.passes if each.fits(run, root, retain_graph)), None)
-                if found is not None:
-                    found.make(run, root)
-                    return
+                for each in run.at.passes:
+                    if each.fits(run, root, retain_graph):
+                        each.make(run, root)
+                        return
                 known = pass_of(run, root, retain_graph)
                 run.pulled = None if known is None else []
                 try:

@@ -67,14 +67,17 @@ def with_hooks(step: Callable) -> Callable:
         self = args[0]
         if type(self).step is not hooked:
             return step(*args, **kwargs)
-        own = vars(self)
-        for hook in (*EVERY_STEP_BEFORE.values(), *own.get("_optimizer_step_pre_hooks", {}).values()):
-            changed = hook(self, args, kwargs)
-            if changed is not None:
-                args, kwargs = checked_arguments(changed)
+        hooks = vars(self).get("_optimizer_step_pre_hooks", {})
+        if hooks or EVERY_STEP_BEFORE:
+            for hook in (*EVERY_STEP_BEFORE.values(), *hooks.values()):
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = checked_arguments(changed)
         result = step(*args, **kwargs)
-        for hook in (*own.get("_optimizer_step_post_hooks", {}).values(), *EVERY_STEP_AFTER.values()):
-            hook(self, args, kwargs)
+        hooks = vars(self).get("_optimizer_step_post_hooks", {})
+        if hooks or EVERY_STEP_AFTER:
+            for hook in (*hooks.values(), *EVERY_STEP_AFTER.values()):
+                hook(self, args, kwargs)
         return result
 
     hooked.hooked = True  # type: ignore[attr-defined]

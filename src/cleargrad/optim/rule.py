@@ -9,6 +9,7 @@ optim/sgd.py and its neighbours, one algorithm each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import is_
 from typing import Any
 
 from cleargrad.autograd.modes import enable_grad
@@ -22,6 +23,7 @@ from cleargrad.optim.optimizer import Optimizer, name_of, scalar
 
 BLOCK = 1 << 16  # elements; a few float32 arrays of this size stay in the cache, and calls cost little
 GRAPH_DEVICES = ["cuda", "xpu", "hpu"]
+NOTHING: tuple = ([], ())
 SWITCHES = ("momentum", "weight_decay", "dampening")  # options that leave out a part of the rule where zero
 
 
@@ -72,12 +74,14 @@ class RuleOptimizer(Optimizer):
         strict = group.get("capturable") or group.get("fused")
         items = []
         for p in group["params"]:
-            g = p.grad
+            g = p._grad
             if g is None:
-                continue
+                g = p.grad  # which warns if there will never be one
+                if g is None:
+                    continue
             if strict:
                 self._check_flags(p, group)
-            if p._form.dtype.kind == "c" and not self._takes_complex:
+            if not self._takes_complex and p._form.dtype.kind == "c":
                 raise error(
                     RuntimeError, name_of(self), f"{name_of(self)} does not support complex parameters"
                 )
@@ -112,8 +116,16 @@ class RuleOptimizer(Optimizer):
         return self._with_inputs(readable(group), lambda name, part: recorder.option(self, place, name, part))
 
     def _fixed(self, options: dict[str, Any]) -> tuple:
-        """Options but for those numbers."""
-        return tuple([x for x in self._with_inputs(options, lambda *_: None).items() if x[0] != "params"])
+        """Options but for those numbers; those of a group that nobody has changed since are known."""
+        options = {**options, "params": None}
+        kept = vars(self).setdefault("_known_options", {})  # by names: values, and what came of them
+        values, found = kept.get((*options,), NOTHING)
+        if len(values) == len(options) and all(map(is_, values, options.values())):
+            return found
+        found = tuple([x for x in self._with_inputs(options, lambda *_: None).items() if x[0] != "params"])
+        if all(map(is_lasting, options.values())):
+            kept[(*options,)] = [*options.values()], found
+        return found
 
     def _with_inputs(
         self, options: dict[str, Any], stand_in: Callable[[str, int | None], Any]
@@ -227,6 +239,15 @@ def steps(state: dict[str, Any]) -> Any:
 def is_input(name: str, value: Any) -> bool:
     """Whether an option is a number that a program reads at every step; zero may leave out a part of the rule."""
     return type(value) in (int, float) and not (name in SWITCHES and value == 0)
+
+
+def is_lasting(value: Any) -> bool:
+    """Whether a value stays what it is."""
+    return (
+        all(map(is_lasting, value))
+        if type(value) is tuple
+        else type(value) in (int, float, bool, str, type(None))
+    )
 
 
 def is_on(option: Any) -> bool:
