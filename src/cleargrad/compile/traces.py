@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.acts import Act, Called
-from cleargrad.core.tensor import Tensor, value_of
+from cleargrad.core.tensor import Tensor, is_lent, lent, value_of
 from cleargrad.errors import Place, user_place
 from cleargrad.threads import when_chosen
 
@@ -27,10 +28,11 @@ from cleargrad.threads import when_chosen
 class Source:
     """A tensor from outside, which no earlier step has seen: any of this layout."""
 
-    __slots__ = ("dtype", "last", "shape", "strides")
+    __slots__ = ("dtype", "last", "nbytes", "shape", "strides")
 
     def __init__(self, form: np.ndarray) -> None:
         self.shape, self.dtype, self.strides = form.shape, form.dtype, form.strides
+        self.nbytes = form.nbytes
         self.last = weakref.ref(form)  # the memory that fitted last: parameters are the same in every run
 
     def __eq__(self, other: object) -> bool:
@@ -146,58 +148,72 @@ class Step:
         self.passes: list[Any] = []  # backward passes that began here (compile/known_pass.py)
         self.endings: dict[tuple, Any] = {}  # programs of the trace that ends here, by what is left alive
 
-    def fits(self, facts: tuple, operands: Sequence, run: Any) -> bool:
-        """Whether a call is this one. If so, its sources have slots now; if not, nothing has happened."""
+    def takes(self, facts: tuple, operands: Sequence, run: Any) -> bool:
+        """Whether a call is this one. If so, it is the last step of the run now; if not, nothing has happened."""
+        act, wants = self.act, self.wants
         try:
-            if facts != self.facts or not (self.act is None or self.act.allows(facts)):
+            if facts != self.facts or len(operands) != len(wants) or not (act is None or act.allows(facts)):
                 return False
         except ValueError:  # attributes that cannot be compared, such as arrays
             return False
-        wants, first = self.wants, len(run.tensors)
-        if len(operands) != len(wants):
-            return False
-        fitting = False
+        known, tensors = run.known, run.tensors
+        plans: list[bool] = []
+        copied: list[int] = []
+        held, plain, fits = 0, run.plain, False
         try:
-            fitting = all_fit(operands, wants, run)
+            for x, want in zip(operands, wants):
+                kind = type(want)
+                if kind is Made:
+                    try:
+                        if x._wait is not run or x._slot != want:
+                            return False
+                    except AttributeError:
+                        return False
+                elif kind is int:
+                    if known.get(id(x)) != want:
+                        return False
+                elif kind is Source:
+                    if not isinstance(x, Tensor) or id(x) in known:
+                        return False
+                    try:
+                        form = value_of(x)
+                    except AttributeError:
+                        if is_made(x, run):
+                            return False
+                        if x._wait is not run:
+                            x._data  # noqa: B018  it waits elsewhere, in another thread
+                        form = x._form
+                    if form is not want.last() and not want.fits(form):
+                        return False
+                    if (form.base is not None or id(form) in lent) and is_lent(x):
+                        copied.append(len(tensors))
+                    edge = x._edge
+                    plans.append(edge is not None)
+                    if type(edge) is not AccumulateGrad:
+                        held += want.nbytes
+                        plain = plain and edge is None
+                    known[id(x)] = len(tensors)
+                    tensors.append(x)
+                elif want is FREE:
+                    if type(x) is not float:
+                        return False
+                elif not want.fits(x):
+                    return False
+            fits = True
         finally:
-            if not fitting:
-                run.drop(first)
-        return fitting
-
-
-def all_fit(operands: Sequence, wants: Sequence, run: Any) -> bool:
-    """Whether operands are what a step wants; sources get slots as they come."""
-    known, tensors = run.known, run.tensors
-    for x, want in zip(operands, wants):
-        kind = type(want)
-        if kind is Made:
-            try:
-                if x._wait is not run or x._slot != want:
-                    return False
-            except AttributeError:
-                return False
-        elif kind is int:
-            if known.get(id(x)) != want:
-                return False
-        elif kind is Source:
-            if not isinstance(x, Tensor) or id(x) in known:
-                return False
-            try:
-                form = value_of(x)
-            except AttributeError:
-                if is_made(x, run):
-                    return False
-                form = x._form
-            if form is not want.last() and not want.fits(form):
-                return False
-            known[id(x)] = len(tensors)
-            tensors.append(x)
-        elif want is FREE:
-            if type(x) is not float:
-                return False
-        elif not want.fits(x):
-            return False
-    return True
+            if not fits:
+                run.drop(self.first)
+        if plans:
+            run.plans += plans
+            run.held += held
+            run.plain = plain
+            for slot in copied:
+                run.copies[slot] = tensors[slot]._form.copy()
+        for k in self.free:
+            run.numbers.append(operands[k])
+        run.at = self
+        run.steps.append(self)
+        return True
 
 
 class Ends(NamedTuple):

@@ -164,33 +164,6 @@ class Run:
         """Whether one of some tensors is read from a copy, which must not be written in its place."""
         return bool(self.copies) and any(self.known.get(id(tensor)) in self.copies for tensor in tensors)
 
-    def take(self, step: Step, operands: Sequence) -> None:
-        """A call is a known step, and its sources have slots."""
-        for k in step.free:
-            self.numbers.append(operands[k])
-        if step.fresh:
-            plans = self.plans
-            for slot in range(step.first, len(self.tensors)):
-                tensor: Any = self.tensors[slot]
-                try:
-                    form = value_of(tensor)
-                except AttributeError:
-                    if tensor._wait is not self:
-                        tensor._data  # noqa: B018  it waits elsewhere, in another thread
-                    form = tensor._form
-                if (form.base is not None or id(form) in lent) and is_lent(tensor):
-                    self.copies[slot] = form.copy()
-                edge = tensor._edge
-                if type(edge) is AccumulateGrad:
-                    plans.append(True)
-                else:
-                    self.held += form.nbytes
-                    plans.append(edge is not None)
-                    if edge is not None:
-                        self.plain = False
-        self.at = step
-        self.steps.append(step)
-
     def stands_for(self, tensor: Tensor, slot: int) -> None:
         """A tensor has the value of a slot that waits."""
         tensor._wait = self
@@ -264,12 +237,10 @@ class Waiter:
         """The known step that a call is; None if it is new."""
         at = run.at
         step = at.next
-        if step is None or not step.fits(facts, operands, run):
-            step = next((each for each in at.others if each.fits(facts, operands, run)), None)
-            if step is None:
-                return None
-            at.next = step
-        run.take(step, operands)
+        if step is None or not step.takes(facts, operands, run):
+            step = next((each for each in at.others if each.takes(facts, operands, run)), None)
+            if step is not None:
+                at.next = step
         return step
 
     def learn(
@@ -321,9 +292,8 @@ class Waiter:
                 if run.written and any(map(run.is_changed_leaf, operands)):
                     return self.call_carefully(op, operands, attrs)
             try:
-                if not step.fits((op, attrs), operands, run):
+                if not step.takes((op, attrs), operands, run):
                     return self.call_carefully(op, operands, attrs)
-                run.take(step, operands)
                 if not op.view:
                     out = made_plainly(run, op, operands, attrs, step.forms[0], grad)
                 elif grad or operands[0]._base is None:
@@ -337,6 +307,19 @@ class Waiter:
             if len(run.steps) > LONGEST or run.held > HELD:
                 self.flush(LENGTH)
             return out
+
+    def sees(self, op: Op, tensor: Tensor) -> bool:
+        """Whether a view of a tensor is no call: its value is there, and no pass will lead through it."""
+        step = self.run.at.next
+        if step is not None and step.op is op:  # it looks like one
+            return False
+        if self.grad is None or (self.grad and type(tensor._edge) is AccumulateGrad):
+            return False
+        try:
+            value_of(tensor)
+        except AttributeError:
+            return False
+        return True
 
     def call_carefully(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits."""

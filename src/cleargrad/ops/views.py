@@ -132,8 +132,10 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     how = gate.how or mode.how
     base = result.base
     apart = base is not data and (base is None or base is not data.base)
-    if how == SPECIAL and not apart and mode.simply is not None:
-        return mode.simply.call(view_as_shape.op, (input,), {"shape": result.shape})
+    if how == SPECIAL and not apart and (waiter := mode.simply) is not None:
+        if waiter.sees(_view_op, input):
+            return link_view(result, input, int(waiter.grad), _view_node, _view_plan, None)
+        return waiter.call(_view_op, (input,), {"shape": result.shape})
     if how == SPECIAL or apart or data is not input._data:
         return reshape_slowly(input, result.shape, data)
     return link_view(result, input, how, _view_node, _view_plan, None)
