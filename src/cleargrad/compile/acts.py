@@ -81,7 +81,7 @@ class Changed(Called):
     writes = (0,)
 
     def allows(self, facts: tuple) -> bool:
-        return super().allows(facts[1:])
+        return not facts[2] or super().allows(facts[1:])
 
     def run(self, operands: list) -> Sequence:
         np.copyto(operands[0], self.op.run(*operands, **self.attrs))

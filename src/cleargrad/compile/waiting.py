@@ -440,12 +440,18 @@ class Waiter:
     def change(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
         """A call whose result is written into its first operand, in one step; False where it takes more."""
         target = operands[0]
-        if self.aside or mode.grad or mode.inference or op.name in DRAWS or "stream" in attrs:
+        if self.grad is not False or op.name in DRAWS or "stream" in attrs:
             return False
         if target._edge is not None or target._base is not None:
             return False
         with self.begun() as run:
-            seen = [] if run.is_waiting(target) else lookers(target)
+            seen: list[Tensor] | None = []
+            if not run.is_waiting(target):
+                cell = target._ver
+                if target._form.base is None and not lent and (cell is None or cell[3] is None):
+                    seen = [target]
+                else:
+                    seen = lookers(target)
             if seen is None:
                 return False
             facts = (Changed, op, attrs)
