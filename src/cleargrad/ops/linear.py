@@ -112,9 +112,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         check_tensor("linear", weight, "weight")
         return matmul_door(input, transposed(weight) if weight._form.ndim > 1 else weight)
     how = gate.how or mode.how
-    if how == SPECIAL and (waiter := mode.simply) is not None:
-        return waiter.call(_linear, (bias, input, weight), NONE)
     if how == SPECIAL or not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        if how == SPECIAL and (waiter := mode.simply) is not None:
+            return waiter.call(_linear, (bias, input, weight), NONE)
         return linear_op(bias, input, weight)
     return linear_of_floats(input, weight, bias, how)
 
