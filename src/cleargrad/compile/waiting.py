@@ -280,33 +280,37 @@ class Waiter:
         grad = self.grad
         with lock:
             run = self.run
-            step = run.at.next
             if not active:
                 active.append(run)
-            if step is None or step.op is not op or grad is None or active[0] is not run:
-                return self.call_carefully(op, operands, attrs)
-            if grad:
+            step = run.at.next
+            known = step is not None and step.op is op and grad is not None and active[0] is run
+            if known and grad:
                 for x in operands:
                     if isinstance(x, Tensor) and x._base is not None and x._ver[0] > x._seen:
-                        return self.call_carefully(op, operands, attrs)
-                if run.written and any(map(run.is_changed_leaf, operands)):
-                    return self.call_carefully(op, operands, attrs)
+                        known = False  # its history takes calls of its own, which come before this one
+                known = known and not (run.written and any(map(run.is_changed_leaf, operands)))
             try:
-                if not step.takes((op, attrs), operands, run):
-                    return self.call_carefully(op, operands, attrs)
-                if not op.view:
-                    out = made_plainly(run, op, operands, attrs, step.forms[0], grad)
-                elif grad or operands[0]._base is None:
-                    out = seen_plainly(run, op, operands[0], attrs, step.forms[0], grad)
-                else:
-                    out = self.made(run, op, operands, attrs, step.forms, step, grad)
+                if known and step.takes((op, attrs), operands, run):  # type: ignore[union-attr]
+                    return self.made_again(run, op, operands, attrs, step, grad)
             except BaseException:
                 if run.open:
                     run.mend()
                 raise
-            if len(run.steps) > LONGEST or run.held > HELD:
-                self.flush(LENGTH)
-            return out
+        return self.call_carefully(op, operands, attrs)
+
+    def made_again(
+        self, run: Run, op: Op, operands: tuple, attrs: dict[str, Any], step: Any, grad: Any
+    ) -> Tensor:
+        """What a known step gives."""
+        if not op.view:
+            out = made_plainly(run, op, operands, attrs, step.forms[0], grad)
+        elif grad or operands[0]._base is None:
+            out = seen_plainly(run, op, operands[0], attrs, step.forms[0], grad)
+        else:
+            out = self.made(run, op, operands, attrs, step.forms, step, grad)
+        if len(run.steps) > LONGEST or run.held > HELD:
+            self.flush(LENGTH)
+        return out
 
     def sees(self, op: Op, tensor: Tensor) -> bool:
         """Whether a view of a tensor is no call: its value is there, and no pass will lead through it."""
