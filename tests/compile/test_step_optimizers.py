@@ -142,3 +142,26 @@ def test_an_optimizer_of_the_users_own(backend):
                 made[1].param_groups[0]["lr"] = 0.01
         world.call(*batch(k))
     assert programs(world) == 2
+
+
+def test_options_in_a_list_that_is_changed() -> None:
+    """Nobody assigns the option anew, and the next step takes the new number all the same."""
+    found = []
+    for compiled in (False, True):
+        betas = [0.9, 0.999]
+        p = torch.nn.Parameter(torch.ones(4))
+        optimizer = torch.optim.Adam([p], lr=0.1)
+        optimizer.param_groups[0]["betas"] = betas
+
+        def step(x, p=p, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (p * x).sum()
+            loss.backward()
+            optimizer.step()
+
+        step = torch.compile(step) if compiled else step
+        for k in range(12):
+            betas[0] = 0.5 if k >= 7 else 0.9
+            step(torch.arange(4.0) * (k + 1))
+        found.append(p.tolist())
+    assert found[0] == found[1]

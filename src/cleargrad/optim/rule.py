@@ -131,7 +131,8 @@ class RuleOptimizer(Optimizer):
         self, options: dict[str, Any], stand_in: Callable[[str, int | None], Any]
     ) -> dict[str, Any]:
         """Options with something else in the places of numbers that may differ at the next step."""
-        found = dict(options)
+        # A list may be changed where it is, so what it holds now counts.
+        found = {name: tuple(x) if type(x) is list and name != "params" else x for name, x in options.items()}
         for name in self._INPUTS:
             value = found.get(name)
             if type(value) is tuple:
