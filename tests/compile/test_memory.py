@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import cleargrad as torch
 from cleargrad.compile import memory
 from cleargrad.compile.lazy import Buffer
+from cleargrad.ops.record import Recorder
 from tests.bits import same_bits
 
 SIZE = 700  # a square of such rows is more than programs keep to themselves
@@ -91,3 +93,21 @@ def test_programs_of_different_threads_do_not_share(no_blocks: list[memory.Block
     for thread in threads:
         thread.join()
     assert not wrong and 1 <= len(no_blocks) <= len(steps)
+
+
+def test_recording_takes_no_memory() -> None:
+    """What stands for values lies in pages that nobody touches, not among arrays, which it would drive apart."""
+    x = torch.ones(256, 1024)
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(20):
+            x = x.sin() * 2
+        return x
+
+    tracemalloc.start()
+    try:
+        with Recorder() as recorder:
+            recorder.finish([chain(recorder.input(x))])
+        assert tracemalloc.get_traced_memory()[1] < 3 * x.numpy().nbytes
+    finally:
+        tracemalloc.stop()

@@ -161,7 +161,7 @@ def test_memory_is_saved(reentrant: bool) -> None:
     """Twelve layers in four segments: a quarter of the activations at a time, and what lies between them."""
     layers = [cg.nn.Sequential(cg.nn.Linear(32, 32), cg.nn.Tanh(), cg.nn.Sigmoid()) for _ in range(12)]
     net = cg.nn.Sequential(*layers)
-    x = cg.ones(500, 32, requires_grad=True)
+    x = cg.ones(2000, 32, requires_grad=True)
 
     def plain() -> None:
         net(x).sum().backward()
