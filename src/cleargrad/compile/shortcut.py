@@ -170,6 +170,9 @@ class Shortcut:
     def part(self, value: Any) -> tuple[Callable, Any]:
         """How a part of the result is made."""
         kind = type(value)
+        if not isinstance(value, Tensor) and self.guards.is_known(value):
+            self.changed.append(self.guards.name_of(value))
+            return found, len(self.changed) - 1
         if isinstance(value, Tensor):
             if self.slot_of(value) is not None or any(alias is value for alias, _ in self.witness.aliases):
                 return output, self.output(value)
