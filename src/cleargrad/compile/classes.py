@@ -1,7 +1,7 @@
 """Whether a class is as it was.
 
 CPython gives a class another tag when the class, or one that it is derived from, is changed: an attribute is set or
-deleted, the bases are others. While the tag is the same, an attribute is found in the same way, and reading it again
+CPython gives a class another tag when it, or one that it is derived from, is changed: an attribute is set or
 calls nothing that it has not called before. Read next: compile/guards.py.
 """
 

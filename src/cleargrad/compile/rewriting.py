@@ -7,8 +7,8 @@ between them is Python's own. Text that does more than that, such as storing int
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import copy
 import linecache

@@ -14,6 +14,7 @@ from tests.compile.state import (  # noqa: F401  each registers its programs
     proof_modules,
     proof_python,
     proof_values,
+    proof_weak_points,
     results,
     side_effects,
     training,
