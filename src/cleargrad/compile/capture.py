@@ -110,6 +110,9 @@ class Compiled:
         try:
             result = witness.whole(self.function, args, kwargs)
             waiter.flush()
+        except BaseException:
+            witness.fail("it has raised an error")
+            raise
         finally:
             waiter.witness = None
             witness.let_go()
@@ -121,6 +124,7 @@ class Compiled:
         if witness.why is not None:
             self.unproven = witness.why, witness.place
         vars(witness).clear()  # it refers to what refers to it
+        witness.why = "the call is over"  # as for generators that were made in it
         return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cleargrad.autograd.node import AccumulateGrad
+from cleargrad.compile.classes import can_change, tag_of
 from cleargrad.compile.rewriting import Unproven
 from cleargrad.compile.traces import equal
 from cleargrad.core.device import device
@@ -38,6 +39,7 @@ class Guards:
         self.same: list[Any] = []  # objects that must be the very same
         self.given: list[Tensor] = []  # tensors that come with the call: any of the same layout
         self.lasting: list[Tensor] = []  # tensors that must be the very same
+        self.classes: dict[int, str] = {}  # what says that a class has changed, by its id
 
     def hold(self, thing: Any) -> str:
         """A name for something that the function keeps."""
@@ -73,13 +75,20 @@ class Guards:
         if kind in SINGLE or kind is dtype:
             self.refuse(f"{name} is not {self.hold(value)}")
         elif kind in NUMBERS:
-            delicate = kind in (float, complex) and (value == 0 or value != value)
-            if delicate:
+            if kind is complex or (kind is float and (value == 0 or value != value)):
                 self.refuse(f"not equal({name}, {self.hold(value)})")
             else:
                 self.refuse(f"type({name}) is not {kind.__name__} or {name} != {self.hold(value)}")
-        elif kind in (device, range, slice):
+        elif kind is device:
             self.refuse(f"type({name}) is not {self.hold(kind)} or {name} != {self.hold(value)}")
+        elif kind in (range, slice):
+            bounds = value.start, value.stop, value.step
+            if any(type(each) not in (int, type(None)) for each in bounds):
+                raise Unproven(f"a {kind.__name__} has bounds that are no integers")
+            now = f"({name}.start, {name}.stop, {name}.step)"
+            self.refuse(f"type({name}) is not {self.hold(kind)} or not equal({now}, {self.hold(bounds)})")
+        elif kind is set:
+            raise Unproven("a set is read")
         elif kind in (tuple, list, Size):
             self.note(name, value)
             size = self.checked_size(value)
@@ -123,8 +132,28 @@ class Guards:
         # While all of these objects live, and the proof ends with the first, nobody else has their ids.
         self.refuse(f"id({name}) != {id(value)}")
 
+    def keep_class(self, value: Any) -> None:
+        """An object must stay of its class, and the class must stay what it is."""
+        kind = type(value)
+        if can_change(kind):
+            self.tag(kind)
+            self.refuse(f"id(type({self.name_of(value)})) != {id(kind)}")
+
+    def tag(self, kind: type) -> None:
+        """A class must stay what it is: then what is found in it, and how, stays the same, too."""
+        if id(kind) in self.classes or not can_change(kind):
+            return
+        tag = tag_of(kind)
+        if not tag.value:
+            raise Unproven(f"nobody can tell whether the class {kind.__name__} stays what it is")
+        self.found.append(kind)
+        if not is_everlasting(kind) and not any(each is kind for each in self.same):
+            self.same.append(kind)
+        self.classes[id(kind)] = f"{self.hold(tag)}.value != {tag.value}"
+
     def compare_tensor(self, name: str, value: Tensor, given: bool) -> None:
         self.note(name, value)
+        self.keep_class(value)
         edge = value._edge
         if edge is not None and type(edge) is not AccumulateGrad:
             raise Unproven("a tensor from outside has a history")
@@ -166,6 +195,8 @@ class Guards:
         return id(value) in self.names
 
     def name_of(self, value: Any) -> str:
+        if id(value) not in self.names:
+            raise Unproven(f"a {type(value).__name__} takes part that nothing leads to")
         return self.names[id(value)]
 
     def function(self, signature: str, result: str) -> Callable[..., Any]:
@@ -175,7 +206,10 @@ class Guards:
         if given:
             ids = "{" + ", ".join(f"id({name})" for name in given) + "}"
             self.refuse(f"len(ids := {ids}) != {len(given)} or not ids.isdisjoint(lasting)")
-        lines = [f"def holds({signature}):", "  try:", *[f"    {line}" for line in self.lines]]
+        lines = [f"def holds({signature}):", "  try:"]
+        if self.classes:  # before anything is read
+            lines.append(f"    if {' or '.join(self.classes.values())}: return None")
+        lines += [f"    {line}" for line in self.lines]
         lines += [f"    return {result}"]
         lines += [
             "  except (AttributeError, KeyError, IndexError, TypeError, ValueError):",
@@ -194,5 +228,7 @@ def is_everlasting(value: Any) -> bool:
 
 
 def is_library(thing: Any) -> bool:
-    """Whether a function or class is cleargrad's own."""
-    return str(getattr(thing, "__module__", None)).startswith("cleargrad.")
+    """Whether a function or class is cleargrad's own; a wrapper may claim the module of what it wraps."""
+    is_function = type(thing) is types.FunctionType
+    home = thing.__globals__.get("__name__") if is_function else getattr(thing, "__module__", None)
+    return str(home).startswith("cleargrad.")

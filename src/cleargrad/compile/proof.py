@@ -10,10 +10,12 @@ while the call lasts. Read next: compile/shortcut.py.
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
 import types
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from operator import is_, itemgetter
 from typing import Any
 
@@ -76,6 +78,9 @@ OF_TENSORS = {
     type,
 }  # take tensors, unseen
 TABLES = ("_parameters", "_modules", "_buffers")  # of a module, in the order in which names are looked up
+PURE_IDS = set(map(id, PURE))
+KEEPING = (tuple, list, zip, enumerate, reversed)  # hand on what they are given, and do nothing with it
+SINGLE = (type(None), bool, type(Ellipsis), dtype)  # of which no two are alike
 METHODS: dict[Any, tuple] = {
     dict: ("get", "items", "keys", "values"),
     list: ("index", "count"),
@@ -113,16 +118,21 @@ class Scope:
         self.witness, self.function = witness, function
         self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
         for hook in (
-            "attribute",
-            "item",
-            "cut",
-            "call",
-            "plain",
-            "truth",
-            "each",
-            "parts",
-            "context",
             "added",
+            "attribute",
+            "callee",
+            "context",
+            "cut",
+            "each",
+            "is_same",
+            "item",
+            "mapping",
+            "number",
+            "parts",
+            "plain",
+            "shown",
+            "truth",
+            "value",
         ):
             setattr(self, hook, getattr(witness, hook))
 
@@ -131,7 +141,14 @@ class Scope:
         witness, function = self.witness, self.function
         if name in self.cells:
             cell = self.cells[name]
-            return witness.read(lambda: f"{witness.kept(cell)}.cell_contents", cell.cell_contents)
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                text = f"cannot access free variable {name!r} where it is not associated with a value"
+                raise NameError(text, name=name) from None
+            return witness.read(lambda: f"{witness.kept(cell)}.cell_contents", value)
+        if witness.why is None and {type(function.__globals__), type(function.__builtins__)} != {dict}:  # type: ignore[attr-defined]
+            witness.fail("its names are kept in a dictionary of another kind")
         if name in function.__globals__:
             value = function.__globals__[name]
             return witness.read(lambda: f"{witness.kept(function.__globals__)}[{name!r}]", value)
@@ -171,6 +188,7 @@ class Witness:
         self.cleared = False  # whether gradients were taken away
         self.optimizers: list[Optimizer] = []  # that made a step
         self.own: list[Any] = []  # iterators that were made by what is proven
+        self.lists: list[tuple[Any, list[Tensor]]] = []  # iterators of parameters, and what they go through
 
     def fail(self, why: str) -> None:
         if self.why is None:
@@ -191,6 +209,8 @@ class Witness:
                 self.guards.read(text(), value, given)
             except Unproven as reason:
                 self.fail(reason.reason)
+            except RecursionError:
+                self.fail("a container holds itself")
             self.cover()
         return value
 
@@ -232,24 +252,38 @@ class Witness:
             if kind not in TENSORS or not (name in FACTS or callable(getattr(Tensor, name, None))):
                 raise Unproven(f"{name} of a tensor is read")
             return getattr(thing, name)
-        if kind in SCALARS or isinstance(thing, (tuple, list, dict)):
+        if kind in SCALARS or kind in CONTAINERS or is_result(thing):
             return getattr(thing, name)
         if not self.guards.is_known(thing):
             raise Unproven(f"an attribute of a {kind.__name__} is read that was made in the call")
-        text = f"{self.guards.name_of(thing)}.{name}"
-        if kind is types.ModuleType or issubclass(kind, types.ModuleType):
-            if name not in vars(thing):
+        here = self.guards.name_of(thing)
+        text = f"{here}.{name}"
+        if isinstance(thing, types.ModuleType):
+            if kind is not types.ModuleType or name not in vars(thing):
                 raise Unproven(f"the module makes {name} up when it is asked")
+            self.guards.refuse(f"type({here}) is not {self.kept(kind)}")
+            text = f"{here}.__dict__[{name!r}]"
         elif isinstance(thing, type):
             found = in_classes(thing, name)
-            if kind is not type or isinstance(found, (classmethod, property)) or found is MISSING:
+            made = hasattr(found, "__get__") and not isinstance(found, (staticmethod, types.FunctionType))
+            if kind is not type or made or found is MISSING:
                 raise Unproven(f"{name} of a class is read")
+            self.guards.tag(thing)
+            self.guards.tag(type(found))
         else:
             if kind.__getattribute__ is not object.__getattribute__:
                 raise Unproven(f"{kind.__name__} has a __getattribute__ of its own")
+            if type(in_classes(kind, "__dict__")) not in (types.GetSetDescriptorType, type(MISSING)):
+                raise Unproven(f"{kind.__name__} has a __dict__ of its own")
+            self.guards.keep_class(thing)
             found = in_classes(kind, name)
-            if isinstance(found, property):
-                if type(found.fget) is not types.FunctionType or is_library(found.fget):
+            self.guards.tag(type(found))
+            if type(found) is property:
+                if (
+                    type(found.fget) is not types.FunctionType
+                    or is_library(found.fget)
+                    or type(kind) is not type
+                ):
                     raise Unproven(f"{name} is a property")
                 here = f"type({self.guards.name_of(thing)}).{name}"
                 self.guards.refuse(f"{here} is not {self.kept(found)}")
@@ -260,10 +294,16 @@ class Witness:
                 bound = getattr(thing, name)
                 self.read(lambda: f"{text}.__func__", bound.__func__)
                 return bound
+            maker = in_classes(kind, "__getattr__")
             if found is MISSING and not inside:
-                if in_classes(kind, "__getattr__") is not Module.__getattr__:
+                if maker is not Module.__getattr__:
                     raise Unproven(f"there is no attribute {name}, or it is made up")
                 return self.registered(thing, name)
+            if maker is not MISSING and maker is not Module.__getattr__:
+                if not inside and type(found) is types.MemberDescriptorType:
+                    raise Unproven(f"{name} may be made up when it is gone")
+                if inside and found is MISSING:
+                    text = f"{here}.__dict__[{name!r}]"
             if hasattr(found, "__get__") and not isinstance(
                 found, (staticmethod, types.MemberDescriptorType, types.FunctionType)
             ):
@@ -275,13 +315,9 @@ class Witness:
         table = next((each for each in TABLES if name in vars(module)[each]), None)
         if table is None:
             raise Unproven(f"there is no attribute {name}")
-        guards, here = self.guards, self.guards.name_of(module)
-        kind = guards.variable(f"type({here})")
-        guards.compare_object(kind, type(module))
-        guards.refuse(f"{kind}.__getattr__ is not {self.kept(Module.__getattr__)}")
-        fields = guards.variable(f"{here}.__dict__")
+        fields = self.guards.variable(f"{self.guards.name_of(module)}.__dict__")
         above = "".join(f" or {name!r} in {fields}[{each!r}]" for each in TABLES[: TABLES.index(table)])
-        guards.refuse(f"{name!r} in {fields} or hasattr({kind}, {name!r}){above}")
+        self.guards.refuse(f"{name!r} in {fields}{above}")
         return self.read(lambda: f"{fields}[{table!r}][{name!r}]", getattr(module, name))
 
     def item(self, thing: Any, key: Any) -> Any:
@@ -318,19 +354,59 @@ class Witness:
     def truth(self, value: Any) -> Any:
         if self.why is None:
             kind = type(value)
-            known = self.guards.is_known(value) and not (
-                hasattr(kind, "__bool__") or hasattr(kind, "__len__")
-            )
-            if (
-                kind not in SCALARS
-                and kind not in CONTAINERS
-                and not (known and not isinstance(value, Tensor))
-            ):
+            if kind in SCALARS or kind in CONTAINERS:
+                return value
+            plain = not (hasattr(kind, "__bool__") or hasattr(kind, "__len__"))
+            if plain and self.guards.is_known(value):
+                self.keep_class(value)
+            else:
                 self.fail(f"Python decides by a {kind.__name__}")
         return value
 
-    def each(self, values: Any) -> Any:
-        """What a loop goes through."""
+    def keep_class(self, value: Any) -> None:
+        try:
+            self.guards.keep_class(value)
+        except Unproven as reason:
+            self.fail(reason.reason)
+
+    def is_same(self, one: Any, other: Any) -> bool:
+        """`one is other`. Numbers, text and containers are compared by what they are, so they may be others."""
+        if self.why is None and type(one) not in SINGLE and type(other) not in SINGLE:
+            for each in (one, other):
+                lasts = type(each) in TENSORS or self.guards.is_known(each)
+                if not lasts or type(each) in CONTAINERS:
+                    self.fail(f"it asks who a {type(each).__name__} is")
+        return one is other
+
+    def number(self, value: Any) -> Any:
+        """One of several numbers that are compared."""
+        if self.why is None:
+            self.check([value], tensors=False)
+        return value
+
+    def shown(self, value: Any) -> Any:
+        """What becomes text."""
+        if self.why is None and type(value) not in SCALARS:
+            self.fail(f"a {type(value).__name__} becomes text")
+        return value
+
+    def value(self, value: Any) -> Any:
+        return value
+
+    def mapping(self, values: Any) -> Any:
+        """What is unpacked by name."""
+        if self.why is None and type(values) not in (dict, OrderedDict):
+            self.fail(f"a {type(values).__name__} is unpacked")
+        return values
+
+    def each(self, values: Any, shape: tuple = ()) -> Any:
+        """What a loop goes through; its parts are unpacked, too, where they have a shape."""
+        values = self.gone_through(values)
+        if shape and self.why is None:
+            return map(partial(self.parts, shape=shape), values)
+        return values
+
+    def gone_through(self, values: Any) -> Any:
         if self.why is not None:
             return values
         kind = type(values)
@@ -338,19 +414,32 @@ class Witness:
             return values
         if kind in VIEWS and any(each is values for each in self.own):
             return values
-        if kind is types.GeneratorType and WITNESS in values.gi_frame.f_globals:
+        if kind is types.GeneratorType and (
+            WITNESS in values.gi_code.co_freevars or any(each is values for each in self.own)
+        ):
             return values
         numbered = isinstance(values, NumberedModules) and kind.__iter__ is NumberedModules.__iter__  # type: ignore[attr-defined]
         if numbered and self.guards.is_known(values):
             name = self.guards.name_of(values)
+            self.keep_class(values)
             self.read(lambda: f"{name}._modules", values._modules)
-            return list(values)
+            return values
         self.fail(f"a loop goes through a {kind.__name__}")
         return values
 
-    def parts(self, values: Any) -> Any:
+    def parts(self, values: Any, shape: tuple = ()) -> Any:
         """What is unpacked."""
-        return self.each(values)
+        values = self.gone_through(values)
+        if any(shape) and self.why is None:
+            if type(values) not in (tuple, list):
+                self.fail(f"the parts of a {type(values).__name__} are unpacked")
+            elif len(values) == len(shape):
+                for each, inner in zip(values, shape):
+                    if inner:
+                        self.parts(each, inner)
+            else:
+                self.fail("some parts of it are unpacked")
+        return values
 
     def context(self, value: Any) -> Any:
         if type(value) not in CONTEXTS:
@@ -367,18 +456,24 @@ class Witness:
 
     def check(self, values: Any, tensors: bool = True) -> None:
         """Whether values are of kinds whose operators do nothing but compute."""
+        try:
+            self.check_each(values, tensors)
+        except RecursionError:
+            self.fail("a container holds itself")
+
+    def check_each(self, values: Any, tensors: bool) -> None:
         for value in values:
             kind = type(value)
             if kind in SCALARS:
                 if kind is slice:
-                    self.check((value.start, value.stop, value.step), tensors=False)
+                    self.check_each((value.start, value.stop, value.step), False)
             elif kind in TENSORS:
                 if not tensors:
                     self.fail("a tensor is used as a number")
             elif kind in (tuple, list, Size) or is_result(value):
-                self.check(value, tensors)
+                self.check_each(value, tensors)
             elif kind in (dict, OrderedDict):
-                self.check([*value.keys(), *value.values()], tensors)
+                self.check_each([*value.keys(), *value.values()], tensors)
             else:
                 self.fail(f"a {kind.__name__} is computed with")
 
@@ -387,6 +482,8 @@ class Witness:
     def whole(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The call that is to be proven."""
         state, grad, guards = default_generator.get_state(), mode.grad, self.guards
+        for each in TENSORS:
+            guards.tag(each)
         guards.refuse(f"len(args) != {len(args)} or list(kwargs) != {list(kwargs)}")
         for k, value in enumerate(args):
             self.read(lambda k=k: f"args[{k}]", value, given=True)  # type: ignore[misc]
@@ -403,6 +500,44 @@ class Witness:
             self.fail("it leaves gradients switched off or on")
         return result
 
+    def callee(self, function: Any) -> Any:
+        """What stands in the place of a function: its copy, or the witness, or itself where nothing is proven.
+
+        Whatever is not looked into is called by the copy of the function that calls it, as it stands in the text:
+        it may ask who calls it, as logging does.
+        """
+        if self.why is not None:
+            return function
+        try:
+            if self.is_followed_by(function):
+                return partial(self.call, function)
+            if type(function) is types.FunctionType:
+                return self.copied(function)
+            if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
+                return types.MethodType(self.copied(function.__func__), function.__self__)
+        except Unproven as reason:
+            self.fail(reason.reason)
+            return function
+        self.fail(f"{name_of(function)} is called")
+        return function
+
+    def is_followed_by(self, function: Any) -> bool:
+        """Whether the witness knows what a function does without its text."""
+        kind = type(function)
+        if kind is types.MethodType:
+            thing, inner = function.__self__, function.__func__
+            if isinstance(thing, Tensor) or inner in (Module.parameters, Module.__call__):
+                return True
+            return isinstance(thing, Optimizer) and inner in (Optimizer.zero_grad, RuleOptimizer.step)
+        if kind is types.FunctionType:
+            own = is_library(function) and "tracks" in vars(function)
+            return own or is_op(function) or function in (clip_grad_norm_, clip_grad_value_)
+        if isinstance(function, Module) or is_compiled(function):
+            return True
+        if kind is types.BuiltinMethodType and type(function.__self__) in (*METHODS, str, OrderedDict):
+            return True
+        return id(function) in PURE_IDS or function is getattr or any(function is each for each in CONTEXTS)
+
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if self.why is not None:
             return function(*args, **kwargs)
@@ -416,18 +551,15 @@ class Witness:
                 return self.call_module(function, args, kwargs)
             if kind is types.BuiltinMethodType and type(function.__self__) in (*METHODS, str, OrderedDict):
                 return self.call_of_container(function, args, kwargs)
-            if function in PURE if is_hashable(function) else False:
+            if id(function) in PURE_IDS:
                 return self.call_pure(function, args, kwargs)
             if function is getattr and len(args) == 2 and type(args[1]) is str:
                 return self.attribute(*args)
-            if function in CONTEXTS:
+            if any(function is each for each in CONTEXTS):
                 self.check(args, tensors=False)
                 return function(*args, **kwargs)
-            compiled = (
-                vars(function).get("function") if is_library(kind) and kind.__name__ == "Compiled" else None
-            )
-            if compiled is not None and self.guards.is_known(function):
-                return self.call(compiled, *args, **kwargs)
+            if is_compiled(function) and self.guards.is_known(function):
+                return self.call(function.function, *args, **kwargs)
         except Unproven as reason:
             self.fail(reason.reason)
             return function(*args, **kwargs)
@@ -440,20 +572,28 @@ class Witness:
             kinds = args[1] if type(args[1]) is tuple else (args[1],)
             if any(type(each) is not type for each in kinds):
                 raise Unproven("isinstance is asked about a class that may answer itself")
+            if in_classes(type(args[0]), "__class__") is not vars(object)["__class__"]:
+                raise Unproven("an object says itself of which class it is")
+            if self.guards.is_known(args[0]):
+                self.guards.keep_class(args[0])
         elif function is type:
             if len(args) != 1 or kwargs:
                 raise Unproven("a class is made")
             if self.guards.is_known(args[0]):
                 name = self.guards.name_of(args[0])
                 return self.read(lambda: f"type({name})", type(args[0]))
-        elif any(type(each) is types.GeneratorType for each in args):
-            for each in args:
-                self.each(each)
-        elif function is not len or not isinstance(args[0], NumberedModules):
-            own = [each for each in args if type(each) not in VIEWS]
-            self.check([*own, *kwargs.values()], tensors=function in OF_TENSORS)
-        else:
+        elif function is len and isinstance(args[0], NumberedModules):
             self.each(args[0])
+        else:
+            tensors = function in OF_TENSORS
+            lazy = [type(each) in VIEWS or type(each) is types.GeneratorType for each in args]
+            self.check([each for each, late in zip(args, lazy) if not late], tensors)
+            self.check(kwargs.values(), tensors)
+            for each in [each for each, late in zip(args, lazy) if late]:
+                self.each(each)
+            if function not in KEEPING and self.why is None:
+                look = self.plain if tensors else self.number
+                args = tuple(map(look, each) if late else each for each, late in zip(args, lazy))
         result = function(*args, **kwargs)
         if type(result) in VIEWS:
             self.own.append(result)
@@ -464,6 +604,8 @@ class Witness:
         if allowed is not None and method.__name__ not in allowed:
             raise Unproven(f"{method.__name__} of a {type(method.__self__).__name__} is called")
         self.check([*args, *kwargs.values()], tensors=type(method.__self__) is dict)
+        if type(method.__self__) in (list, tuple):
+            self.check(method.__self__)  # it compares them
         result = method(*args, **kwargs)
         if type(result) in VIEWS:
             self.own.append(result)
@@ -476,9 +618,8 @@ class Witness:
             if function is Tensor.detach and self.is_computed(thing):
                 return self.detached(thing)
             name = getattr(function, "__name__", "")
-            if not is_op(function) and not (
-                function.__module__ == "cleargrad.tensor" and name in OWN_METHODS
-            ):
+            own = is_library(function) and function.__module__ == "cleargrad.tensor" and name in OWN_METHODS
+            if not own and not is_op(function):
                 raise Unproven(f"{name} of a tensor is called")
             return self.call_op(function, (thing, *args), kwargs)
         if isinstance(thing, Optimizer) and is_library(type(thing)):
@@ -507,7 +648,10 @@ class Witness:
         return self.call_rewritten(function, args, kwargs)
 
     def call_rewritten(self, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """A function whose text is known: the witness goes with it."""
+        return self.copied(function)(*args, **kwargs)
+
+    def copied(self, function: types.FunctionType) -> types.FunctionType:
+        """A function whose text is known: the witness goes with its copy."""
         code = rewritten(function)
         if self.guards.is_known(function):
             self.guard_function(function)
@@ -515,12 +659,13 @@ class Witness:
             raise Unproven(f"{name_of(function)} was made in the call")
         copy = types.FunctionType(
             code,
-            {WITNESS: Scope(self, function), "__builtins__": {}},
+            function.__globals__,
             function.__name__,
             function.__defaults__,
+            (types.CellType(Scope(self, function)),) if code.co_freevars else (),
         )
         copy.__kwdefaults__ = function.__kwdefaults__
-        return copy(*args, **kwargs)
+        return copy
 
     def guard_function(self, function: types.FunctionType) -> None:
         """A function may be given other code and other defaults."""
@@ -537,6 +682,7 @@ class Witness:
         if not self.guards.is_known(module) or kind.__call__ is not Module.__call__ or module._hooked:
             raise Unproven(f"{kind.__name__} is called in a way of its own")
         name = self.guards.name_of(module)
+        self.guards.keep_class(module)
         self.guards.refuse(f"type({name}).__call__ is not {self.kept(Module.__call__)} or {name}._hooked")
         forward = self.attribute(module, "forward")
         if self.why is None and type(forward) is types.MethodType:
@@ -560,6 +706,7 @@ class Witness:
         for part in module.modules():
             if part is not module and self.why is None:
                 inner = self.guards.name_of(part)
+                self.guards.keep_class(part)
                 self.read(lambda inner=inner: f"{inner}.__dict__", part.__dict__)  # type: ignore[misc]
                 self.guards.refuse(f"{inner}._hooked")
         return self.call_op(forward, args, kwargs)
@@ -665,20 +812,29 @@ class Witness:
         self.optimizers.append(optimizer)
         return optimizer.step() if tracked is None else tracked()
 
-    def parameters(self, module: Module, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+    def parameters(self, module: Module, args: tuple, kwargs: dict[str, Any]) -> Any:
         if args or kwargs:
             raise Unproven("some parameters of a module are asked for")
         for part in module.modules():
             name = self.guards.name_of(part)
+            self.guards.keep_class(part)
             self.read(lambda name=name: f"{name}._parameters", part._parameters)  # type: ignore[misc]
             self.read(lambda name=name: f"{name}._modules", part._modules)  # type: ignore[misc]
             if self.why is not None:
                 break
-        return list(module.parameters())
+        found = module.parameters()
+        self.own.append(found)
+        self.lists.append((found, list(module.parameters())))
+        return found
 
     def clip(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-        self.check([*args, *kwargs.values()])
         targets: Any = args[0] if args else kwargs.get("parameters")
+        whole = next((each for iterator, each in self.lists if iterator is targets), None)
+        if whole is None:
+            self.check([targets])
+        elif inspect.getgeneratorstate(targets) == inspect.GEN_CREATED:
+            targets = whole
+        self.check([*args[1:], *[value for name, value in kwargs.items() if name != "parameters"]])
         if type(targets) not in (list, tuple) or kwargs.get("error_if_nonfinite"):
             raise Unproven("clipping looks at values, or gets something else than a list of parameters")
         for parameter in targets:
@@ -807,7 +963,7 @@ def in_classes(kind: type, name: str) -> Any:
 def is_op(function: Any) -> bool:
     """Whether a function does nothing but call ops."""
     module = str(getattr(function, "__module__", None))
-    if not module.startswith(("cleargrad.ops.", "cleargrad.nn.functional")):
+    if not module.startswith(("cleargrad.ops.", "cleargrad.nn.functional")) or not is_library(function):
         return False
     return not module.startswith("cleargrad.ops.random") and function.__name__ not in CHANGING
 
@@ -817,8 +973,8 @@ def is_result(value: Any) -> bool:
     return isinstance(value, tuple) and is_library(type(value))
 
 
-def is_hashable(value: Any) -> bool:
-    return type(value).__hash__ is not None and (callable(value) and not isinstance(value, Module))
+def is_compiled(function: Any) -> bool:
+    return is_library(type(function)) and type(function).__name__ == "Compiled"
 
 
 def name_of(function: Any) -> str:

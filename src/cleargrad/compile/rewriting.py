@@ -20,6 +20,8 @@ from typing import Any
 
 WITNESS = "__witness__"
 LARGEST = 40_000  # lines of a file that is read
+# What depends on the frame that calls it.
+FRAMES = {"locals", "globals", "vars", "dir", "eval", "exec", "super", "breakpoint"}
 FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 
 
@@ -32,7 +34,7 @@ class Unproven(Exception):
 
 
 def rewritten(function: types.FunctionType) -> types.CodeType:
-    """The code of a function whose outside is reached through the global `__witness__`."""
+    """The code of a function whose outside is reached through the variable `__witness__` of a cell."""
     return rewritten_code(function.__code__)
 
 
@@ -41,6 +43,7 @@ def rewritten_code(code: types.CodeType) -> types.CodeType:
     if code.co_flags & (0x20 | 0x80 | 0x100 | 0x200):
         raise Unproven("generators and coroutines are not looked into", code.co_firstlineno)
     node = copy.deepcopy(tree_of(code))
+    check_names(node)
     arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
     rewriter = Rewriter(arguments | stored_names(node))
     if isinstance(node, ast.Lambda):
@@ -62,19 +65,27 @@ def rewritten_code(code: types.CodeType) -> types.CodeType:
     made = ast.copy_location(ast.FunctionDef(name=name, args=signature, body=body, decorator_list=[]), node)
     if sys.version_info >= (3, 12):
         made.type_params = []
-    module = ast.fix_missing_locations(ast.Module([made], []))
+    around = ast.FunctionDef(name="around", args=only(WITNESS), body=[made], decorator_list=[])
+    if sys.version_info >= (3, 12):
+        around.type_params = []
+    module = ast.fix_missing_locations(ast.Module([ast.copy_location(around, node)], []))
     try:
         compiled = compile(module, code.co_filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as failure:
         raise Unproven(f"its copy cannot be compiled: {failure}", code.co_firstlineno) from None
-    found = next(each for each in compiled.co_consts if isinstance(each, types.CodeType))
-    if found.co_freevars:
+    outer = next(each for each in compiled.co_consts if isinstance(each, types.CodeType))
+    found = next(each for each in outer.co_consts if isinstance(each, types.CodeType))
+    if found.co_freevars not in ((), (WITNESS,)):
         raise Unproven("it has variables of a kind that is not looked into", code.co_firstlineno)
     return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
 def bare(arguments: list[ast.arg]) -> list[ast.arg]:
     return [ast.arg(each.arg) for each in arguments]
+
+
+def only(name: str) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name)], None, [], [], None, [])
 
 
 def bare_one(argument: ast.arg | None) -> ast.arg | None:
@@ -120,6 +131,16 @@ def file_of(
     return nodes, set(codes_in(whole))
 
 
+def check_names(node: Any) -> None:
+    """Names that mean something else in a copy: those that are private to a class, and what reads frames."""
+    for each in ast.walk(node):
+        for name in (getattr(each, field, None) for field in ("id", "arg", "attr")):
+            if isinstance(name, str) and (name == WITNESS or (name[:2] == "__" and name[-2:] != "__")):
+                raise Unproven(f"{name} is a private name of a class", node.lineno)
+        if isinstance(each, ast.Name) and each.id in FRAMES:
+            raise Unproven(f"{each.id} is not looked into", node.lineno)
+
+
 def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
     for part in code.co_consts:
         if isinstance(part, types.CodeType):
@@ -160,7 +181,7 @@ COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 # What is taken as it is, with its parts rewritten.
 PLAIN = (
     ast.Return, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.Raise, ast.Constant, ast.Tuple, ast.List,
-    ast.Dict, ast.Set, ast.Starred, ast.keyword, ast.comprehension, ast.operator, ast.unaryop, ast.boolop,
+    ast.comprehension, ast.operator, ast.unaryop, ast.boolop,
     ast.cmpop, ast.expr_context, ast.JoinedStr, ast.NamedExpr, ast.Delete, *COMPREHENSIONS,
 )  # fmt: skip
 
@@ -194,7 +215,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Constant(value), node)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id == WITNESS or (isinstance(node.ctx, ast.Load) and node.id == "__class__"):
+        if isinstance(node.ctx, ast.Load) and node.id == "__class__":
             raise Unproven(f"{node.id} is not looked into", node.lineno)
         if not isinstance(node.ctx, ast.Load) or node.id in self.local:
             return node
@@ -203,8 +224,6 @@ class Rewriter(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
             raise Unproven(f"the attribute {node.attr} of an object is set", node.lineno)
-        if node.attr.startswith("__") and not node.attr.endswith("__"):
-            raise Unproven(f"{node.attr} is a private name of a class", node.lineno)
         return self.ask("attribute", node, self.visit(node.value), self.constant(node.attr, node))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
@@ -218,9 +237,52 @@ class Rewriter(ast.NodeTransformer):
         return self.ask("cut", node, *whole)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        arguments = [self.visit(each) for each in node.args]
-        keywords = [self.visit(each) for each in node.keywords]
-        return self.ask("call", node, self.visit(node.func), *arguments, keywords=keywords)
+        node.func = self.ask("callee", node, self.visit(node.func))
+        node.args = [self.visit(each) for each in node.args]
+        node.keywords = [self.visit(each) for each in node.keywords]
+        return node
+
+    def visit_keyword(self, node: ast.keyword) -> ast.keyword:
+        node.value = self.mapping(node.value) if node.arg is None else self.visit(node.value)
+        return node
+
+    def visit_Starred(self, node: ast.Starred) -> ast.expr:
+        if isinstance(node.ctx, ast.Load):
+            node.value = self.ask("each", node, self.visit(node.value))
+        return node
+
+    def mapping(self, node: ast.expr) -> ast.expr:
+        """What is unpacked by name."""
+        return self.ask("mapping", node, self.visit(node))
+
+    def visit_Dict(self, node: ast.Dict) -> ast.expr:
+        node.values = [
+            self.mapping(value) if key is None else self.visit(value)
+            for key, value in zip(node.keys, node.values)
+        ]
+        node.keys = [None if key is None else self.plain(key) for key in node.keys]
+        return node
+
+    def visit_Set(self, node: ast.Set) -> ast.expr:
+        node.elts = [
+            self.visit(each) if isinstance(each, ast.Starred) else self.plain(each) for each in node.elts
+        ]
+        return node
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
+        node.generators = [self.visit(each) for each in node.generators]
+        node.elt = self.ask("value", node.elt, self.visit(node.elt))  # so that it is known as a copy's own
+        return node
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.expr:
+        node.generators = [self.visit(each) for each in node.generators]
+        node.elt = self.plain(node.elt)
+        return node
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
+        node.generators = [self.visit(each) for each in node.generators]
+        node.key, node.value = self.plain(node.key), self.visit(node.value)
+        return node
 
     def plain(self, node: ast.expr) -> ast.expr:
         return self.ask("plain", node, self.visit(node))
@@ -241,12 +303,20 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        same = all(isinstance(each, (ast.Is, ast.IsNot)) for each in node.ops)
-        look = self.visit if same else self.plain
-        if len(node.comparators) > 1:
-            look = self.truth  # what lies between them is asked for its truth
+        if any(isinstance(each, (ast.Is, ast.IsNot)) for each in node.ops):
+            if len(node.ops) > 1:
+                raise Unproven("several objects are compared at once", node.lineno)
+            same = self.ask("is_same", node, self.visit(node.left), self.visit(node.comparators[0]))
+            if isinstance(node.ops[0], ast.Is):
+                return same
+            return ast.copy_location(ast.UnaryOp(ast.Not(), same), node)
+        look = self.plain if len(node.ops) == 1 else self.number
         node.left, node.comparators = look(node.left), [look(each) for each in node.comparators]
         return node
+
+    def number(self, node: ast.expr) -> ast.expr:
+        """One of several that are compared: what two give is asked for its truth."""
+        return self.ask("number", node, self.visit(node))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         node.test, node.body, node.orelse = (
@@ -257,7 +327,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
-        node.value = self.truth(node.value)
+        node.value = self.ask("shown", node.value, self.visit(node.value))
         if node.format_spec is not None:
             node.format_spec = self.visit(node.format_spec)
         return node
@@ -265,7 +335,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> Any:
         if node.is_async:
             raise Unproven("an asynchronous loop is not looked into")
-        node.iter = self.ask("each", node.iter, self.visit(node.iter))
+        node.iter = self.each(node.iter, node.target)
         node.ifs = [self.truth(each) for each in node.ifs]
         return node
 
@@ -279,8 +349,14 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         self.check_target(node.target)
-        node.iter = self.ask("each", node.iter, self.visit(node.iter))
+        node.iter = self.each(node.iter, node.target)
         return self.with_bodies(node)
+
+    def each(self, values: ast.expr, target: ast.expr) -> ast.expr:
+        """What a loop goes through, and how its parts are unpacked."""
+        shape = shape_of(target)
+        more = [self.constant(shape, values)] if shape else []
+        return self.ask("each", values, self.visit(values), *more)
 
     def with_bodies(self, node: Any) -> Any:
         node.body = [self.visit(each) for each in node.body]
@@ -301,13 +377,11 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        unpacked = False
+        node.value = self.visit(node.value)
         for target in node.targets:
             self.check_target(target)
-            unpacked = unpacked or not isinstance(target, ast.Name)
-        node.value = self.visit(node.value)
-        if unpacked:
-            node.value = self.ask("parts", node.value, node.value)
+            if shape := shape_of(target):
+                node.value = self.ask("parts", node.value, node.value, self.constant(shape, node.value))
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
@@ -329,6 +403,11 @@ class Rewriter(ast.NodeTransformer):
         for each in ast.walk(target):
             if isinstance(each, (ast.Attribute, ast.Subscript)):
                 raise Unproven("an object is changed", target.lineno)
+
+
+def shape_of(target: ast.expr) -> tuple:
+    """How a target takes things apart: nothing for a name, the shapes of its parts for several."""
+    return tuple(map(shape_of, target.elts)) if isinstance(target, (ast.Tuple, ast.List)) else ()
 
 
 def split_words(name: str) -> list[str]:

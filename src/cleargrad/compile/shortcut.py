@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import FREED, AccumulateGrad, Node, split_edge
+from cleargrad.autograd.node import FREED, AccumulateGrad, Node, make_node, split_edge
 from cleargrad.compile import waiting
 from cleargrad.compile.known_pass import is_hooked
 from cleargrad.compile.program import OutOfRange
@@ -161,6 +161,11 @@ class Shortcut:
         if slot is None or tensor._grad is not None or vars(tensor):
             raise Unproven("it gives back a tensor with a gradient or attributes of its own")
         check_freed(tensor._edge)
+        edge = tensor._edge
+        if edge is not None and (
+            not isinstance(edge, Node) or edge.extra is not None or type(edge).__slots__
+        ):
+            raise Unproven("it gives back a tensor with a history of a rare kind")
         owner, form = self.ending.owners[slot], self.ending.forms[slot]
         if form is None:
             raise Unproven("it gives back a view of memory from outside")
@@ -179,6 +184,9 @@ class Shortcut:
     def part(self, value: Any) -> tuple[Callable, Any]:
         """How a part of the result is made."""
         kind = type(value)
+        if not isinstance(value, Tensor) and self.guards.is_known(value):
+            self.changed.append(self.guards.name_of(value))
+            return found, len(self.changed) - 1
         if isinstance(value, Tensor):
             if self.slot_of(value) is not None or any(alias is value for alias, _ in self.witness.aliases):
                 return output, self.output(value)
@@ -285,7 +293,7 @@ def taken(
     shortcut: Any, outputs: list, arrays: dict, values: list, number: int, edge: Any, changed: Any
 ) -> Tensor:
     """An output as it is."""
-    tensor = wrap(outputs[number], edge)
+    tensor = wrap(outputs[number], None if edge is None else renewed(edge))
     if changed is not None:
         tensor._ver = [tick(), *changed, None]
     return tensor
@@ -295,10 +303,17 @@ def made(
     shortcut: Any, outputs: list, arrays: dict, values: list, slot: int, form: Any, edge: Any, changed: Any
 ) -> Tensor:
     """An output in another layout."""
-    tensor = wrap(shortcut.ending.value(arrays, slot, form), edge)
+    tensor = wrap(shortcut.ending.value(arrays, slot, form), None if edge is None else renewed(edge))
     if changed is not None:
         tensor._ver = [tick(), *changed, None]
     return tensor
+
+
+def renewed(node: Node) -> Node:
+    """A node like another: hooks that one result is given are not on those of other calls."""
+    found = make_node(type(node), node.edges, node.saved, node.plan, node.shape, node.dtype)  # type: ignore[arg-type]
+    found.attrs, found.place = node.attrs, node.place
+    return found
 
 
 def viewed(

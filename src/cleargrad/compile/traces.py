@@ -94,6 +94,8 @@ def equal(one: Any, other: Any) -> bool:
         return (one == other and copysign(1.0, one) == copysign(1.0, other)) or (
             one != one and other != other
         )
+    if kind is complex:
+        return equal((one.real, one.imag), (other.real, other.imag))
     if kind is tuple or kind is list:
         return len(one) == len(other) and all(map(equal, one, other))
     if kind is dict:
