@@ -1,8 +1,8 @@
 """Whether a class is as it was.
 
-CPython gives a class another tag when it, or one that it is derived from, is changed: an attribute is set or deleted,
-bases are replaced. A guard that compares the tag knows that what is found in the class, and how, is the same, and
-calls nothing that it has not called before. Read next: compile/guards.py.
+CPython gives a class another tag when it, or one that it is derived from, is changed: an attribute is set or
+deleted, bases are replaced. A guard that compares the tag knows that what is found in the class, and how, is the
+same, and calls nothing that it has not called before. Read next: compile/guards.py.
 """
 
 from __future__ import annotations

@@ -88,7 +88,9 @@ class Guards:
             now = f"({name}.start, {name}.stop, {name}.step)"
             self.refuse(f"type({name}) is not {self.hold(kind)} or not equal({now}, {self.hold(bounds)})")
         elif kind is set:
-            raise Unproven("a set is read")
+            if value:
+                raise Unproven("a set is read")
+            self.refuse(f"type({name}) is not set or {name}")
         elif kind in (tuple, list, Size):
             self.note(name, value)
             size = self.checked_size(value)
@@ -106,8 +108,8 @@ class Guards:
             )
             for key, part in value.items():
                 self.read(f"{name}[{key!r}]", part, given)
-        elif any(each is value for each in self.lasting):
-            self.refuse(f"{name} is not {self.names[id(value)]}")
+        elif any(each is value for each in (*self.lasting, *self.given)):
+            self.refuse(f"{name} is not {self.names[id(value)]}")  # what holds for it is known already
         elif isinstance(value, Tensor):
             self.compare_tensor(name, value, given)
         else:
@@ -162,9 +164,6 @@ class Guards:
         if given:
             if type(value) is not Tensor or edge is not None:
                 raise Unproven("a parameter comes with the call")
-            if any(each is value for each in self.given):
-                self.refuse(f"{name} is not {self.names[id(value)]}")
-                return
             self.given.append(value)
             self.refuse(f"type({name}) is not Tensor or {name}._edge is not None")
         else:
