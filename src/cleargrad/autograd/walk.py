@@ -31,7 +31,7 @@ from cleargrad.autograd.node import (
 )
 from cleargrad.autograd.plan import PASS, UNTRACED, Step
 from cleargrad.core.dtype import OF_NUMPY
-from cleargrad.core.mode import at_once, mode
+from cleargrad.core.mode import at_once, mode, settle
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import Tensor, as_array, cell_of, tick, wrap
 from cleargrad.core.watch import watch
@@ -429,7 +429,8 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
     elif mode.waiter is not None and is_own(node):
         pulled = mode.waiter.pull(node, grad, mask)
     elif mode.waiter is not None and not mode.waiter.compiled and has_packed(node):
-        with at_once():  # hooks that take values away, as those of checkpoints do, want none to be held
+        settle()  # hooks that take values away, as those of checkpoints do, want none to be held
+        with at_once():
             pulled = node.pull(grad, mask)
     else:
         pulled = node.pull(grad, mask)
