@@ -272,7 +272,8 @@ LOOKS = {
 # What a quiet function does without: effects, looks at values, and what no proof follows.
 LOUD = re.compile(
     r"next\(|bump|globals|vars\(|hash|lambda|\b(q|said|seen|K|V|gen|it)\b|item\(|tolist|numpy|clip|rand|"
-    r"dropout|iter\(|\bh\(|hasattr|\.grad\b|extra|\.data\b|out=|requires_grad_|index\(| for r in |int\(<|\] [+*]?= |model\.train\("
+    r"dropout|iter\(|\bh\(|hasattr|"
+    r"\.grad\b|extra|\.data\b|out=|requires_grad_|index\(| for r in |int\(<|\] [+*]?= |model\.train\("
 )
 SILENT = ("scaled", "it", "gen")  # not looked at after calls
 
