@@ -3,6 +3,7 @@
 A program is state that Python can reach in many ways, a function `step` of random statements that reads and changes
 it, and a driver that calls the function and changes the state between the calls. It expects `torch`, a library with
 PyTorch's API, `wrap`, which compiles a function or leaves it alone, and `note`, which writes to a log.
+Half of the functions are quiet: they read state and change nothing but tensors, and are called alike for long.
 """
 
 from __future__ import annotations
@@ -268,6 +269,12 @@ LOOKS = {
     "it": "next(it)",
     "gen": "next(gen)",
 }
+# What a quiet function does without: effects, looks at values, and what no proof follows.
+LOUD = re.compile(
+    r"next\(|bump|globals|vars\(|hash|lambda|\b(q|said|seen|K|V|gen|it)\b|item\(|tolist|numpy|clip|rand|"
+    r"dropout|iter\(|\bh\(|hasattr|"
+    r"\.grad\b|extra|\.data\b|out=|requires_grad_|index\(| for r in |int\(<|\] [+*]?= |model\.train\("
+)
 SILENT = ("scaled", "it", "gen")  # not looked at after calls
 
 
@@ -288,6 +295,12 @@ class Writer:
         self.risky = self.random.random() < 0.3  # whether there may be mistakes that nothing catches
         self.trains = self.random.random() < 0.3
         self.by_value = self.random.random() < 0.6
+        self.quiet = random.Random(f"quiet {seed}").random() < 0.5
+        if self.quiet:
+            self.risky = self.by_value = False
+            for kind, text in RULES.items():
+                silent = [rule for rule in parts(text) if not LOUD.search(rule)]
+                self.rules[kind] = [rule for rule in self.rules[kind] if rule in silent] or silent[:4]
 
     def some(self, rules: list[str], share: float) -> list[str]:
         """A part of the rules, at least four."""
@@ -337,7 +350,11 @@ class Writer:
             "learn": 0.7,
             "delete": 0.5,
         }
-        if depth < 3:
+        if self.quiet:
+            kinds = {"assign": 8, "train": 6 * self.trains, "own": 0.3, "kept": 0.5}
+            if depth < 2:
+                kinds |= {"choose": 2.5, "loop": 2, "mode": 0.8, "leave": 0.5}
+        elif depth < 3:
             kinds |= {"choose": 2.5, "loop": 2, "attempt": 1.2, "mode": 0.8, "leave": 0.8}
         kind = self.random.choices(list(kinds), list(kinds.values()))[0]
         return getattr(self, kind)(depth)
@@ -367,6 +384,8 @@ class Writer:
         clear = self.random.choice(
             ["opt.zero_grad()", "opt.zero_grad()", "opt.zero_grad(set_to_none=False)", "h.n += 1"]
         )
+        if self.quiet:
+            clear = "opt.zero_grad()"
         loss = self.name("s")
         lines = [
             clear,
@@ -375,7 +394,7 @@ class Writer:
         ]
         if self.chance(0.3):
             lines.append(f"nn.utils.clip_grad_norm_(model.parameters(), {self.draw('pure')} % 1.0 + 0.1)")
-        if self.chance(0.2):
+        if self.chance(0.2) and not self.quiet:
             lines.append("seen.append([p.grad is None for p in model.parameters()])")
         update = ["opt.step()"]
         if self.chance(0.2):
@@ -387,13 +406,10 @@ class Writer:
                 "        p -= 0.1 * p.grad",
             ]
         self.known["s"].append(loss)
-        return (
-            lines
-            + update
-            + self.random.choice(
-                [[], [], ["opt.param_groups[0]['lr'] *= 0.9"], [f"seen.append({loss}.item())"]]
-            )
+        last = self.random.choice(
+            [[], [], ["opt.param_groups[0]['lr'] *= 0.9"], [f"seen.append({loss}.item())"]]
         )
+        return lines + update + ([] if self.quiet else last)
 
     def learn(self, depth: int) -> list[str]:
         """A gradient of one tensor."""
@@ -479,7 +495,8 @@ class Writer:
         return lines + (["finally:", *indented(self.effect(depth))] if self.chance(0.2) else [])
 
     def mode(self, depth: int) -> list[str]:
-        modes = ["no_grad()", "no_grad()", "enable_grad()", f"set_grad_enabled(bool({self.draw('flag')}))"]
+        modes = ["no_grad()", "no_grad()", "enable_grad()"]
+        modes += [] if self.quiet else [f"set_grad_enabled(bool({self.draw('flag')}))"]
         return [f"with torch.{self.random.choice(modes)}:", *indented(self.block(depth + 1))]
 
     def leave(self, depth: int) -> list[str]:
@@ -490,7 +507,11 @@ class Writer:
 
     def step(self) -> list[str]:
         """The function, alone or with a cell around it."""
-        body = self.block(0, self.random.randint(3, 7)) + [f"return {self.draw('result')}"]
+        body = self.block(0, self.random.randint(2, 4) if self.quiet else self.random.randint(3, 7))
+        result = self.draw("result")
+        if self.quiet and self.known["s"] and self.chance(0.5):
+            result = self.random.choice(self.known["s"])
+        body.append(f"return {result}")
         text = "\n".join(body)
         outer = [f"global {name}" for name in STATE if re.search(rf"^ *{name} [-+*]?= ", text, re.M)]
         cell = used("c", text)
@@ -508,10 +529,12 @@ class Writer:
         lines = []
         for _ in range(self.random.choice([0, 1, 1, 2, 3, 4])):
             change = self.random.choice(parts(ALWAYS) if not fitting or self.chance(0.2) else fitting)
-            call = self.random.randrange(2, self.calls)
+            call = self.random.randrange(6 if self.quiet else 2, self.calls)
             condition = self.random.choice(
                 [f"i == {call}", f"i == {call}", f"i % 4 == {call % 4}", f"i in ({call}, {call - 2})"]
             )
+            if self.quiet:
+                condition = f"i == {call}"
             lines += [f"if {condition}:", f"    {change}"]
         return lines
 
@@ -524,13 +547,13 @@ class Writer:
     def program(self) -> str:
         """The whole text."""
         step = self.step()
-        self.calls = self.random.randint(8, 10)
+        self.calls = self.random.randint(12, 16) if self.quiet else self.random.randint(8, 10)
         text = "\n".join(step)
         changes = self.changes(text)
         text = "\n".join([text, *changes])
         grad, model, opt = (
-            self.random.choice(["True", "False"]),
-            self.random.choice(MODELS),
+            self.random.choice(["True", "False", "False", "False"] if self.quiet else ["True", "False"]),
+            self.random.choice(MODELS[:3] if self.quiet and self.chance(0.8) else MODELS),
             self.random.choice(OPTIMIZERS),
         )
         needed = {name: True for name in STATE if used(name, text)} | (
@@ -556,10 +579,11 @@ class Writer:
         looks = [f"note({name!r}, {LOOKS.get(name, name)})" for name in names if name not in SILENT]
         last = [f"note({name!r}, {LOOKS[name]})" for name in names if name in ("it", "gen")]
         often = self.random.choice(["True", "i % 3 == 2", "False"])
-        mode = "with torch.no_grad(): " if self.chance(0.15) and "opt" not in names else ""
+        share = 0.6 if self.quiet and "model" in names else 0.15
+        mode = "with torch.no_grad(): " if self.chance(share) and "opt" not in names else ""
         call = [
             "try:",
-            f"    {mode}r = step(x, i, *extra, **named)",
+            f"    {mode}r = step(x, {'i // 9' if self.quiet else 'i'}, *extra, **named)",
             "except Exception as error:",
             "    r = type(error).__name__",
         ]

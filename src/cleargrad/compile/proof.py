@@ -559,6 +559,8 @@ class Witness:
                 self.check(args, tensors=False)
                 return function(*args, **kwargs)
             if is_compiled(function) and self.guards.is_known(function):
+                name = self.guards.name_of(function)
+                self.read(lambda: f"{name}.function", function.function)
                 return self.call(function.function, *args, **kwargs)
         except Unproven as reason:
             self.fail(reason.reason)

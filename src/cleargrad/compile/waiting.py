@@ -443,7 +443,7 @@ class Waiter:
     def write(self, target: Tensor, value: Tensor) -> None:
         """A write in place: whoever looks into the memory waits from now on."""
         with self.begun() as run:
-            seen = [] if run.is_waiting(target) else lookers(target)
+            seen = self.lookers(run, target)
             if seen is not None:
                 if mode.grad and (has_history(target) or has_history(value)):
                     run.plain = False  # it changes the graph
@@ -464,13 +464,12 @@ class Waiter:
         if target._edge is not None or target._base is not None:
             return False
         with self.begun() as run:
-            seen: list[Tensor] | None = []
-            if not run.is_waiting(target):
-                cell = target._ver
-                if target._form.base is None and not lent and (cell is None or cell[3] is None):
-                    seen = [target]
-                else:
-                    seen = lookers(target)
+            cell = target._ver
+            alone = target._form.base is None and not lent and (cell is None or cell[3] is None)
+            if alone and not run.is_waiting(target):
+                seen: list[Tensor] | None = [target]
+            else:
+                seen = self.lookers(run, target)
             if seen is None:
                 return False
             facts = (Changed, op, attrs)
@@ -482,6 +481,15 @@ class Waiter:
                 run.will_change(tensor)
         target.bump()
         return True
+
+    @staticmethod
+    def lookers(run: Run, target: Tensor) -> list[Tensor] | None:
+        """Who must wait once the memory of a tensor is written; None if nobody can tell.
+
+        Whoever looks into memory that waits, waits already; but a view may wait whose memory is there.
+        """
+        seen_elsewhere = is_made(target, run) and target._slot in run.outside
+        return [] if run.is_waiting(target) and not seen_elsewhere else lookers(target)
 
     @staticmethod
     def fits_into(target: Tensor, op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
@@ -501,7 +509,7 @@ class Waiter:
             seen: list[Tensor] = []
             for target in targets:
                 plain = target._form.dtype is kind and target._edge is None and target._base is None
-                found = [] if run.is_waiting(target) else lookers(target)
+                found = self.lookers(run, target)
                 if not plain or found is None or cell_of(target)[0] == INFERENCE:
                     return False
                 seen += found

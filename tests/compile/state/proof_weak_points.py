@@ -771,3 +771,32 @@ def histories_of_arguments(torch, wrap):
         lambda: box.__setitem__(1, x),
         lambda: x.resize_(2),
     )
+
+
+@program("writes")
+def views_of_leaves_are_written(torch, wrap):
+    """A view of a leaf waits where a gradient may lead through it; its memory is there all the same."""
+    writes = [
+        lambda v, x: v.mul_(2),
+        lambda v, x: v.copy_(x),
+        lambda v, x: v.__setitem__(slice(1, None), 7.0),
+        lambda v, x: v.data.add_(x, alpha=2),
+    ]
+
+    def looks(write):
+        w, x = torch.nn.Parameter(torch.arange(8.0).reshape(2, 4)), row(torch)
+
+        def f(x):
+            write(w[0].detach(), x)
+            return w.tolist(), (w * x).detach(), w.detach().sum()
+
+        f = wrap(f)
+        return played(lambda: f(x)), w, w._version
+
+    def of_a_base():
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        x[0] = 0.5
+        return x.tolist()
+
+    of_a_base = wrap(of_a_base)
+    return [looks(write) for write in writes], played(of_a_base)
