@@ -118,7 +118,8 @@ class Compiled:
             witness.let_go()
         if witness.why is None:
             try:
-                self.shortcuts.insert(0, Shortcut(witness, result, how, self.tree))
+                made = Shortcut(witness, result, how, self.tree)
+                self.shortcuts = [made, *[each for each in self.shortcuts if each.is_alive()]]
             except Unproven as reason:
                 witness.fail(reason.reason)
         if witness.why is not None:

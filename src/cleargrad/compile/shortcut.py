@@ -208,6 +208,10 @@ class Shortcut:
 
     # Running -----------------------------------------------------------------------------------------------
 
+    def is_alive(self) -> bool:
+        """Whether an attempt may succeed yet: what was read is there, and so is the program."""
+        return self.alive[0] and not self.ending.gone and self.age == self.tree.age
+
     def attempt(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """What the function gives; MISSED, and nothing has happened, where the proof does not hold."""
         if not self.alive[0] or (self.version != structure.version and not self.settle()):
