@@ -804,6 +804,8 @@ class Witness:
         for k, group in enumerate(optimizer.param_groups):
             here = self.guards.variable(f"{name}.param_groups[{k}]")
             self.guards.refuse(f"not {self.kept(Options(optimizer, group))}({here})")
+        recorded = optimizer.defaults.get("differentiable")
+        self.read(lambda: f"{name}.defaults.get('differentiable')", recorded)
         states = States(optimizer)
         self.guards.refuse(f"not {self.kept(states)}({name})")
         for tensor in states.tensors:

@@ -13,6 +13,7 @@ from tests.compile.state import (  # noqa: F401  each registers its programs
     numbers,
     proof_modules,
     proof_python,
+    proof_surroundings,
     proof_values,
     proof_weak_points,
     results,
