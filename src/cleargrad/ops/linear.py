@@ -136,7 +136,9 @@ def linear_of_floats(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> T
         needs = edges[0] is not None, edges[1] is not None, edges[2] is not None
         if True in needs:
             plan = _linear.plan(needs)
-            saved = (None, input if needs[2] else None, weight if needs[1] else None)
+            saved: tuple = ()  # a bias alone needs nothing
+            if needs[1] or needs[2]:
+                saved = (None, input if needs[2] else None, weight if needs[1] else None)
             tensor._edge = node = make_node(_linear.node, edges, saved, plan, value.shape, kind)
             node.place = place_of(getframe(2))
     return tensor

@@ -800,3 +800,17 @@ def views_of_leaves_are_written(torch, wrap):
 
     of_a_base = wrap(of_a_base)
     return [looks(write) for write in writes], played(of_a_base)
+
+
+@program("writes")
+def a_graph_that_keeps_nothing_is_walked_twice(torch, wrap):
+    bias, x, eye = torch.zeros(3, requires_grad=True), torch.ones(2, 3), torch.eye(3)
+
+    def f(x):
+        hidden = torch.nn.functional.linear(x, eye, bias)
+        for _ in range(2):
+            hidden.sigmoid().sum().backward()
+        return hidden.detach() * 2
+
+    f = wrap(f)
+    return played(lambda: (f(x), bias.grad))
