@@ -2,7 +2,8 @@
 
 Every read is a line of a generated function that reads again, by the same way and in the same order, and gives up
 where something else is found. Numbers and text are compared by what they are, containers by what they hold, all
-other objects by who they are; of tensors that come with the call the layout counts. Read next: compile/proof.py.
+other objects by who they are; of tensors that come with the call the layout counts. Read next:
+compile/reading.py.
 """
 
 from __future__ import annotations

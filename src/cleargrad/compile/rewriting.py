@@ -3,7 +3,7 @@
 The text of a function is its source, once that has been compiled again and found to be the very code that runs. In
 the copy, every name from outside, attribute, item, call, condition and loop goes through the witness; what happens
 between them is Python's own. Text that does more than that, such as storing into an object, is not rewritten:
-`Unproven` says what it is. Read next: compile/proof.py.
+`Unproven` says what it is. Read next: compile/guards.py.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ import numpy as np
 from cleargrad.autograd.node import FREED, AccumulateGrad, Node, make_node, split_edge
 from cleargrad.compile import waiting
 from cleargrad.compile.known_pass import is_hooked
+from cleargrad.compile.optimizer_facts import is_followed
 from cleargrad.compile.program import OutOfRange
-from cleargrad.compile.proof import Witness, is_followed
+from cleargrad.compile.proof import Witness
 from cleargrad.compile.rewriting import Unproven
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.generator import default_generator
