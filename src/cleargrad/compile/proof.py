@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.random  # the generator's state needs it, and a call may be short of memory
 
 from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.guards import is_library
