@@ -270,6 +270,7 @@ class Ending:
                 holder._data = holder._form = array
                 moved = True
         if moved:
+            self.program.bind()
             self.check_memory()
         for slot, owner, offset in self.related:
             if address(run.array(slot)) - address(run.array(owner)) != offset:
