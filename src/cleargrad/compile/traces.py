@@ -12,7 +12,7 @@ import itertools
 import mmap
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import copysign
 from typing import Any, NamedTuple
 
@@ -110,6 +110,7 @@ class Step:
 
     __slots__ = (
         "act",
+        "again",
         "end",
         "endings",
         "facts",
@@ -146,6 +147,8 @@ class Step:
         self.free = [k for k, want in enumerate(wants) if want is FREE]
         # The op of a call that gives one tensor of a layout that is known.
         self.op = facts[0] if type(act) is Called and act.single and forms[0] is not None else None
+        # What makes such a call another time, without gradients and with them (compile/again.py).
+        self.again: list[Callable | None] = [None, None]
         self.place = place  # where it was called first
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it

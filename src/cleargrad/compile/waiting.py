@@ -10,7 +10,6 @@ Read next: compile/known_pass.py.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from cleargrad.compile.acts import (
     chosen,
     ends_of,
 )
+from cleargrad.compile.again import way_of
 from cleargrad.compile.computing import LENGTH, compute
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.passes import DRAWS
@@ -42,7 +42,6 @@ from cleargrad.core.mode import SEEN, at_once, mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import (
-    IN_NO_GRAD,
     INFERENCE,
     Tensor,
     cell_of,
@@ -55,11 +54,10 @@ from cleargrad.core.tensor import (
     wrap,
 )
 from cleargrad.core.watch import watch
-from cleargrad.errors import error, user_frame, user_place
+from cleargrad.errors import error, user_place
 from cleargrad.ops.apply import call, check_operands, link
-from cleargrad.ops.op import NO_GRAD, Op
+from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
-from cleargrad.ops.views import link_view
 
 LONGEST = 8192  # calls that may wait
 HELD = 1 << 28  # bytes of sources that may be held meanwhile, but for parameters
@@ -289,34 +287,21 @@ class Waiter:
             if not active:
                 active.append(run)
             step = run.at.next
-            known = step is not None and step.op is op and grad is not None and active[0] is run
-            if known and grad:
-                for x in operands:
-                    if isinstance(x, Tensor) and x._base is not None and x._ver[0] > x._seen:
-                        known = False  # its history takes calls of its own, which come before this one
-                known = known and not (run.written and any(map(run.is_changed_leaf, operands)))
-            try:
-                if known and step.takes((op, attrs), operands, run):  # type: ignore[union-attr]
-                    return self.made_again(run, op, operands, attrs, step, grad)
-            except BaseException:
-                if run.open:
-                    run.mend()
-                raise
+            if step is not None and step.op is op and grad is not None and active[0] is run:
+                again = step.again[grad]
+                if again is None:
+                    again = step.again[grad] = way_of(step, operands, grad)
+                try:
+                    out = again(run, operands, attrs)
+                except BaseException:
+                    if run.open:
+                        run.mend()
+                    raise
+                if out is not None:
+                    if len(run.steps) > LONGEST or run.held > HELD:
+                        self.flush(LENGTH)
+                    return out
         return self.call_carefully(op, operands, attrs)
-
-    def made_again(
-        self, run: Run, op: Op, operands: tuple, attrs: dict[str, Any], step: Any, grad: Any
-    ) -> Tensor:
-        """What a known step gives."""
-        if not op.view:
-            out = made_plainly(run, op, operands, attrs, step.forms[0], grad)
-        elif grad or operands[0]._base is None:
-            out = seen_plainly(run, op, operands[0], attrs, step.forms[0], grad)
-        else:
-            out = self.made(run, op, operands, attrs, step.forms, step, grad)
-        if len(run.steps) > LONGEST or run.held > HELD:
-            self.flush(LENGTH)
-        return out
 
     def sees(self, op: Op, tensor: Tensor) -> bool:
         """Whether a view of a tensor is no call: its value is there, and no pass will lead through it."""
@@ -362,14 +347,7 @@ class Waiter:
                 forms = step.forms
                 if op.view and forms and forms[0] is None:
                     forms = list_of(op.run(operands[0]._form, **attrs))
-            # The history of a view may take calls of its own; with gradients they were made above.
-            plain = op.view and step.act.single and step.forms[0] is not None and not mode.inference  # type: ignore[union-attr]
-            if plain and (grad or operands[0]._base is None):
-                outs = seen_plainly(run, op, operands[0], attrs, forms[0], grad)
-            elif op.view or not step.act.single or mode.inference:  # type: ignore[union-attr]
-                outs = self.made(run, op, operands, attrs, forms, step, grad)
-            else:
-                outs = made_plainly(run, op, operands, attrs, forms[0], grad)
+            outs = self.made(run, op, operands, attrs, forms, step, grad)
         if len(run.steps) > LONGEST or run.held > HELD:
             self.flush(LENGTH)
         return outs
@@ -668,60 +646,6 @@ class Waiter:
 def has_history(tensor: Tensor) -> bool:
     base = tensor._base
     return tensor._edge is not None or (base is not None and base._edge is not None)
-
-
-def made_plainly(
-    run: Run, op: Op, operands: tuple, attrs: dict[str, Any], form: np.ndarray, grad: bool
-) -> Tensor:
-    """One result that is no view: what apply.link does, written out flat, because most calls give just that."""
-    out = new(Tensor)
-    out._form = form
-    out._grad = out._ver = out._base = out._edge = None
-    out._wait = run
-    tensors = run.tensors
-    out._slot = slot = len(tensors)
-    tensors.append(None)
-    run.made.append((slot, weakref.ref(out)))
-    if grad and op.vjp is not NO_GRAD and form.dtype.kind in "fcV":
-        edges = tuple([x._edge if isinstance(x, Tensor) else None for x in operands])
-        needs = tuple([edge is not None for edge in edges])
-        if True in needs:
-            plan = op.plan(needs)
-            out._edge = node = op.node()
-            node.edges, node.plan, node.tick = edges, plan, tick()
-            node.shape, node.dtype = form.shape, form.dtype
-            node.attrs = attrs or None
-            node.extra = node.place = None
-            node.saved = ()
-            if plan.keeps_operands or plan.keeps_output:
-                scope = operands
-                if plan.keeps_output:
-                    cell = out._ver = [0, 0, None, None]
-                    scope = (*operands, (run.twin(out), cell, 0))
-                node.saved = tuple([x if keep else None for x, keep in zip(scope, plan.keeps)])
-                frame = user_frame(sys._getframe(3))
-                node.place = None if frame is None else (frame.f_code, frame.f_lasti)
-            run.plans.append(plan)
-            run.nodes.append(weakref.ref(node))
-            return out
-    run.plans.append(None)
-    return out
-
-
-def seen_plainly(
-    run: Run, op: Op, source: Tensor, attrs: dict[str, Any], form: np.ndarray, grad: bool
-) -> Tensor:
-    """The same for one view of what waits."""
-    plan = op.plan((True,)) if op.vjp is not NO_GRAD else None
-    out = link_view(form, source, int(grad and plan is not None), op.node, plan, attrs or None)  # type: ignore[arg-type]
-    if not grad:
-        out._caution = IN_NO_GRAD
-    run.add_made(out)
-    if out._edge is None:
-        run.plans.append(None)
-    else:
-        note_node(run, out._edge, (out,))
-    return out
 
 
 def note_node(run: Run, node: Node, outs: tuple) -> None:
