@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -43,13 +44,13 @@ def measure(name: str, way: str) -> None:
             task.step(*batches[number % len(batches)])
             ends.append(now())
             alone.append(tree.alone)
-        return [after - before for before, after in zip(ends, ends[1:])]
+        return [after - before for before, after in pairwise(ends)]
 
     found: dict[str, Any] = {}
     if way == "waiting":
         with torch.waiting(tree=tree):
             found["waiting"] = steps()
-        found["alone"] = [after - before for before, after in zip(alone, alone[1:])]
+        found["alone"] = [after - before for before, after in pairwise(alone)]
     found["eager"] = steps()
     print(json.dumps(found))
 
