@@ -15,6 +15,7 @@ from typing import Any
 
 from cleargrad.compile.lazy import Buffer, Formulas, Lazy, Load, Number, contiguous
 from cleargrad.compile.statements import Plan, Reduce, Statement, Store
+from cleargrad.core.pace import give_way
 
 MEMBERS = 24  # a nest takes no more statements than this
 LARGE = 1 << 16  # elements of an array that is not read and written beside others for nothing
@@ -91,6 +92,7 @@ class Fuser:
     def fuse(self) -> list[Any]:
         for statement in scalars_first(self.plan.statements):
             self.place(statement)
+            give_way()
         self.drop_unread()
         return self.entries
 

@@ -31,6 +31,7 @@ from cleargrad.compile.passes import prepared
 from cleargrad.compile.signature import structure, units
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
 from cleargrad.compile.verify import is_on, verify_entries
+from cleargrad.core.pace import give_way
 from cleargrad.core.tensor import as_array
 from cleargrad.ops.record import Graph
 
@@ -144,6 +145,7 @@ class Program:
             touched.forget()
 
         for position, entry in enumerate(self.entries):
+            give_way()
             launches = self.launches(entry)
             if launches is None:
                 close()

@@ -6,6 +6,7 @@ which everything unusual hides. Read next: core/tensor.py.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,14 +29,15 @@ gate.how = GRAD
 class Structure:
     """Counts changes of what programs are made of: modes, parameters and hooks of modules, groups of optimizers.
 
-    A compiled program looks at its modules and optimizers again only when the count has moved.
+    A compiled program looks at its modules and optimizers again only when the count has moved. Changes of the
+    default dtype are counted besides: what is recorded may depend on it.
     """
 
-    __slots__ = ("version",)
+    __slots__ = ("defaults", "version")
 
 
 structure = Structure()
-structure.version = 0
+structure.version = structure.defaults = 0
 _elsewhere: set[int] = set()  # threads that are in another mode
 _lock = threading.Lock()
 
@@ -100,6 +102,15 @@ class Mode(threading.local):
 
 
 mode = Mode()
+
+
+def in_child() -> None:
+    """A forked child has no other threads."""
+    _elsewhere.intersection_update([get_ident()])
+    _lock.release()
+
+
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=in_child)
 
 
 @contextmanager
