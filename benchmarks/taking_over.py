@@ -24,6 +24,7 @@ from statistics import median
 from typing import Any
 
 STEPS = 60
+NEVER = float("inf")  # None in the table
 WORKLOADS = ("mlp", "cnn", "gpt")
 
 
@@ -71,10 +72,10 @@ def taken_over(found: dict[str, list]) -> dict[str, float]:
     single = [number for number, alone in enumerate(found["alone"], 1) if alone]
     last = single[-1] if single else 0  # the last step that ran call by call
     return {
-        "took over at step": last + 1 if last < STEPS else float("inf"),
+        "took over at step": last + 1 if last < STEPS else NEVER,
         "seconds after the first": sum(waiting[1:last]),
         "eager ms": 1e3 * usual,
-        "then ms": 1e3 * median(waiting[last:] or [float("inf")]),
+        "then ms": 1e3 * median(waiting[last:] or [NEVER]),
         "longest": max(waiting[1 : max(last, 3)]) / usual,
         "middle": median(waiting[1 : max(last, 3)]) / usual,
         "longest eager": max(eager[: max(last, 3)]) / usual,
@@ -88,10 +89,11 @@ def measured(name: str, rounds: int) -> dict[str, dict]:
             with tempfile.TemporaryDirectory() as cache:
                 for state in ("cold", "warm"):
                     runs[state + other].append(run(name, way, cache))
-    rows = {}
+    rows: dict[str, dict] = {}
     for state in ("cold", "warm"):
         figures = [taken_over(found) for found in runs[state]]
-        rows[state] = {key: round(median(each[key] for each in figures), 3) for key in figures[0]}
+        found = {key: median(each[key] for each in figures) for key in figures[0]}
+        rows[state] = {key: None if value == NEVER else round(value, 3) for key, value in found.items()}
         for way, other in (("waiting", ""), ("eager", " eager")):
             some = zip(*[found[way][:12] for found in runs[state + other]])
             rows[state][f"first {way}, ms"] = [round(1e3 * median(each), 1) for each in some]

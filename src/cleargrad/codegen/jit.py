@@ -20,7 +20,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from cleargrad.codegen.disk_cache import cache_folder, read_cached, write_cached
-from cleargrad.core.pace import begin_piece, give_way
+from cleargrad.core.pace import give_way
 
 PASSES = "2"  # changes with the list of passes, which decides the code too
 
@@ -164,7 +164,6 @@ class Jit:
         code = read_cached(path)
         if code is None:
             code = self.compiler.object_code(kernel.module)
-            begin_piece()
             self.compiled += 1
             write_cached(path, code)
         return code
