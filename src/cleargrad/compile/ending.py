@@ -62,6 +62,7 @@ class Ending:
     program: Any = None  # until it is made, and when its parameters are gone
     failure: str | None = None  # why there will be none
     gone = False
+    moved = False  # whether holders have other memory than the program has been told
 
     def __init__(self, run: Run, alive: tuple) -> None:
         """Notes all that another run may change; the rest is recorded by `be_made`, whenever that is."""
@@ -106,6 +107,7 @@ class Ending:
                 return
             program = make(self.graph)
             program.fix(len(self.inputs), self.fixed)
+            program.leave_to_owner([holder for _, holder in self.bound])
             program.forget_making(self.graph)
             self.check_memory()
             self.program = program
@@ -298,14 +300,15 @@ class Ending:
     def binds(self, run: Run, inputs: list[np.ndarray]) -> bool:
         """Gives the program the memory of this run's sources."""
         tensors, copies = run.tensors, run.copies
-        moved = False
         for slot, holder in self.bound:
             array = copies[slot] if copies and slot in copies else tensors[slot]._form  # type: ignore[union-attr]
             if holder._data is not array:
+                self.moved = True
                 holder._data = holder._form = array
-                moved = True
-        if moved:
+        if self.moved:
+            self.program.bind()
             self.check_memory()
+            self.moved = False
         for slot, owner, offset in self.related:
             if address(run.array(slot)) - address(run.array(owner)) != offset:
                 return False
@@ -358,9 +361,9 @@ class Ending:
 
     def note_updates(self, run: Any) -> None:
         """What optimizers have written has changed."""
-        now = tick()
+        now, tensors = tick(), run.tensors
         for slot in self.updated:
-            updated = run.tensors[slot]
+            updated = tensors[slot]
             if updated is not None:
                 cell = updated._ver or cell_of(updated)
                 cell[0] = now

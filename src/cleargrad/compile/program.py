@@ -32,7 +32,7 @@ from cleargrad.compile.signature import structure, units
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
 from cleargrad.compile.verify import is_on, verify_entries
 from cleargrad.core.pace import give_way
-from cleargrad.core.tensor import as_array
+from cleargrad.core.tensor import Tensor, as_array
 from cleargrad.ops.record import Graph
 
 
@@ -60,6 +60,7 @@ class Program:
     """A compiled graph."""
 
     by_rows = True  # whether threads may keep to rows of their own
+    told: frozenset[int] = frozenset()  # ids of tensors whose owner calls `bind` when they have other memory
     block: memory.Block | None
 
     def __init__(self, graph: Graph) -> None:
@@ -306,8 +307,8 @@ class Program:
         """Runs the program; outside tensors are changed in place. Outputs go to `places`, where such are given."""
         if self.block is None:
             return self.run_in_borrowed_memory(inputs, places)
-        for tensor, array in self.bound:
-            if tensor._data is not array:
+        for tensor, known in self.bound:
+            if tensor._data is not known:
                 self.bind()
                 break
         slots = self.slots
@@ -392,13 +393,20 @@ class Program:
             self.patch(self.plan.inputs[number], array)
             self.moving[number] = []
 
+    def leave_to_owner(self, tensors: Sequence[Tensor]) -> None:
+        """`run` looks no more where these are: whoever gives them other memory calls `bind`."""
+        self.told = frozenset(map(id, tensors))
+        self.bind()
+
     def bind(self) -> None:
         """Finds the outside tensors in memory."""
-        self.bound = []
+        followed: dict[int, tuple[Tensor, np.ndarray]] = {}  # each once, though it is read and written
         for buffer, tensor in (*self.plan.outside, *self.replaced.items()):
             self.arrays[buffer] = tensor._data
-            self.bound.append((tensor, tensor._data))
+            if id(tensor) not in self.told:
+                followed[id(tensor)] = (tensor, tensor._data)
             self.patch(buffer, tensor._data)
+        self.bound = list(followed.values())
 
     def patch(self, buffer: Buffer, array: np.ndarray) -> None:
         for position, shift in self.patches.get(buffer, ()):
