@@ -434,6 +434,41 @@ class Waiter:
         self.flush(WRITE)  # others than tensors may see the memory
         np.copyto(target._data, value._data, casting="unsafe")
 
+    def change_again(self, op: Op, operands: tuple) -> bool:
+        """The short way of writes in place that come as they came the last time; False, and nothing is done, for
+        all others: `change` and what comes behind it then look at everything."""
+        target: Any = operands[0]
+        with lock:
+            run = self.run
+            step = run.at.next
+            if step is None or step.changes is not op or self.grad is not False or lent:
+                return False
+            if not active:
+                active.append(run)
+            if active[0] is not run or not isinstance(target, Tensor):
+                return False
+            form, cell = target._form, target._ver
+            if target._edge is not None or target._base is not None or not form.flags.carray:
+                return False
+            if cell is not None and (cell[3] is not None or cell[0] == INFERENCE):
+                return False  # others look into the memory, or it may not be written
+            try:
+                waits = target._wait is run
+            except AttributeError:
+                waits = False
+            if target._slot in run.outside if waits else not is_plain(target):
+                return False
+            if not step.takes(step.facts, operands, run):
+                return False
+            if not waits:
+                run.will_change(target)
+            if cell is None:
+                cell = target._ver = [0, 0, None, None]
+            frame = user_frame(sys._getframe(2))
+            cell[0], cell[2] = tick(), None if frame is None else (frame.f_code, frame.f_lasti)
+            cell[1] += 1
+        return True
+
     def change(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
         """A call whose result is written into its first operand, in one step; False where it takes more."""
         target = operands[0]
@@ -646,6 +681,14 @@ class Waiter:
 def has_history(tensor: Tensor) -> bool:
     base = tensor._base
     return tensor._edge is not None or (base is not None and base._edge is not None)
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor has its value, and memory of its own."""
+    try:
+        return value_of(tensor).base is None
+    except AttributeError:
+        return False
 
 
 def note_node(run: Run, node: Node, outs: tuple) -> None:

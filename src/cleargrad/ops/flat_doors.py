@@ -208,11 +208,24 @@ def many_door(op: Op, kernel: Callable) -> Callable:
 def writing_door(op: Op, kernel: Callable) -> Callable:
     """The in-place form. Without gradients, as in an optimizer, a ufunc writes straight into the target."""
     if not isinstance(kernel, np.ufunc) or kernel.nin != 2:
-        return lambda self, *others: call_inplace(op, (self, *others), {})
+
+        def write_any(*operands: Any) -> Tensor:
+            if (waiter := mode.simply) is not None and waiter.change_again(op, operands):
+                return operands[0]
+            return call_inplace(op, operands, {})
+
+        return write_any
     name = op.name + "_"
 
     def write(self: Tensor, other: Any) -> Tensor:
-        if (gate.how or mode.how) or not isinstance(self, Tensor):
+        how = gate.how or mode.how
+        if how or not isinstance(self, Tensor):
+            if (
+                how == SPECIAL
+                and (waiter := mode.simply) is not None
+                and waiter.change_again(op, (self, other))
+            ):
+                return self
             return call_inplace(op, (self, other), {})
         data = self._data
         kind = data.dtype
