@@ -319,12 +319,11 @@ class Program:
                     slots[position] = start + shift
         outputs = []
         for number, (shape, dtype, words) in enumerate(self.output_specs):
-            array = None if places is None else places[number]
-            if array is None:
-                array = empty(shape, dtype)
-            outputs.append(array)
+            place = None if places is None else places[number]
+            output = empty(shape, dtype) if place is None else place
+            outputs.append(output)
             if words:
-                start = pointer(id(array) + DATA).value or 0
+                start = pointer(id(output) + DATA).value or 0
                 for position, shift in words:
                     slots[position] = start + shift
         if self.only_native is not None:
@@ -335,8 +334,8 @@ class Program:
         else:
             self.run_segments(inputs, outputs)
             self.let_go()
-        for tensor, buffer, array in self.copies:
-            np.copyto(tensor._data, self.array(buffer) if array is None else array)
+        for tensor, buffer, result in self.copies:
+            np.copyto(tensor._data, self.array(buffer) if result is None else result)
         return outputs
 
     def run_in_borrowed_memory(

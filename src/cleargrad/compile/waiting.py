@@ -10,6 +10,7 @@ Read next: compile/known_pass.py.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ from cleargrad.compile.acts import (
     ends_of,
 )
 from cleargrad.compile.again import way_of
-from cleargrad.compile.computing import LENGTH, compute
+from cleargrad.compile.computing import LENGTH, SHORT, compute, is_short
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
@@ -54,7 +55,7 @@ from cleargrad.core.tensor import (
     wrap,
 )
 from cleargrad.core.watch import watch
-from cleargrad.errors import error, user_place
+from cleargrad.errors import error, user_frame, user_place
 from cleargrad.ops.apply import call, check_operands, link
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
@@ -211,6 +212,8 @@ class Waiter:
     ready = False  # whether programs did all that the last call of a compiled function asked for
     witness: Any = None  # who sees a call of a compiled function, to prove what it depends on
     grad: bool | None = None  # whether gradients are recorded; None in inference mode, too, and when aside
+    spared = 0  # calls that doors make at once, before one waits again
+    short = 0  # traces in a row that were so short that waiting gained nothing
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
         self.make = make  # a program of a graph
@@ -221,6 +224,7 @@ class Waiter:
     def begun(self) -> Run:
         """The run to go on with, locked: other threads may look at what waits, too."""
         lock.acquire()
+        self.spared = 0
         run = self.run
         if not active:
             active.append(run)
@@ -674,8 +678,19 @@ class Waiter:
                     self.witness.ran(run, ending, why)
             except BaseException as failure:
                 run.failure = failure
+            if self.beside:
+                self.note_length(run, why)
             run.steps, run.known, run.copies, run.tensors, run.nodes = [], {}, {}, [], []
             run.made, run.written = [], []
+
+    def note_length(self, run: Run, why: str) -> None:
+        """Where one short trace after the other is looked at, the next calls are made at once, in growing number.
+
+        That can be done at any time; whether it still suits is seen by the next call that waits.
+        """
+        self.short = self.short + 1 if why in (LOOK, SEEN) and is_short(run.steps) else 0
+        if self.short > SHORT and self.grad is not None:
+            self.spared = 64 << min(self.short - SHORT, 6)
 
 
 def has_history(tensor: Tensor) -> bool:

@@ -68,6 +68,7 @@ class Mode(threading.local):
         self.simply = self.waiter if self.recorder is None and self.autocast is None else None
         watched = self.recorder is not None or self.observer is not None or self.autocast is not None
         if self.waiter is not None:
+            self.waiter.spared = 0
             self.waiter.aside = self.observer is not None or bool(self.saved_hooks)
             self.waiter.grad = None if self.waiter.aside or self.inference else self.grad
         special = watched or self.waiter is not None or self.saved_hooks or self.inference or self.anomaly
@@ -111,6 +112,15 @@ def in_child() -> None:
 
 
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=in_child)
+
+
+def spared() -> int:
+    """How a call is made, where the word is SPECIAL: as if nobody waited, if it is one that is not to wait."""
+    waiter = mode.simply
+    if waiter is None or not waiter.spared:
+        return SPECIAL
+    waiter.spared -= 1
+    return GRAD if waiter.grad else NO_GRAD
 
 
 @contextmanager

@@ -63,7 +63,10 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
     def door(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         how = gate.how or mode.how
         if how == SPECIAL and out is None and (waiter := mode.simply) is not None:
-            return waiter.call(op, (input,), NONE)
+            if not waiter.spared:
+                return waiter.call(op, (input,), NONE)
+            waiter.spared -= 1
+            how = waiter.grad
         if how == SPECIAL or out is not None or not isinstance(input, Tensor):
             result = call(op, (input,), {})
             return result if out is None else write_out(out, result, op.name)
@@ -125,8 +128,12 @@ def binary_door(
 
     def door(input: Tensor, other: Any) -> Tensor:
         how = gate.how or mode.how
-        if how == SPECIAL and rank is None and (waiter := mode.simply) is not None:
-            return waiter.call(op, (input, other), NONE)
+        if how == SPECIAL and (waiter := mode.simply) is not None:
+            if waiter.spared:
+                waiter.spared -= 1
+                how = waiter.grad
+            elif rank is None:
+                return waiter.call(op, (input, other), NONE)
         if how == SPECIAL or not isinstance(input, Tensor):
             return otherwise(input, other)
         left = input._data
