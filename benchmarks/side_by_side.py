@@ -82,9 +82,9 @@ def table(
     title: str, rows: dict[str, dict[str, float]], columns: tuple[str, ...] = (*LIBRARIES, "ratio")
 ) -> None:
     width = max(map(len, [title, *rows]))
-    print(f"{title:{width}}" + "".join(f"{column:>12}" for column in columns))
+    print(f"{title:{width}}" + "".join(f"{column:>14}" for column in columns))
     for name, row in rows.items():
-        print(f"{name:{width}}" + "".join(f"{readable(row[column]):>12}" for column in columns))
+        print(f"{name:{width}}" + "".join(f"{readable(row[column]):>14}" for column in columns))
 
 
 def readable(value: float) -> str:

@@ -1,17 +1,21 @@
 """Training loops that nobody changed, with calls that wait: what logging and the like cost on top of a plain loop.
 
-    python benchmarks/unchanged_loops.py [--json benchmarks/results/unchanged_loops.json] [--rounds 9]
+    python benchmarks/unchanged_loops.py [--json benchmarks/results/unchanged_loops.json] [--rounds 9] [--pytorch]
 
 "logging" looks at `loss.item()` in every step; "everything" has a scheduler, an average of the weights (EMA) and an
 evaluation every 50 steps besides. The loops take turns in one process, each with traces of its own; the ratio of
-medians counts.
+medians counts. With --pytorch another process then measures what the same additions cost PyTorch; two libraries
+with threads of their own in one process would disturb each other.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import json
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -28,7 +32,8 @@ WAYS = ("plain", "logging", "everything")
 class Loop:
     """One way to train a workload."""
 
-    def __init__(self, name: str, way: str) -> None:
+    def __init__(self, name: str, way: str, torch: Any = torch) -> None:
+        self.torch = torch
         self.way, self.tree, self.count = way, Tree(), 0
         self.joins = name == "gpt"  # whose batches come in parts
         found: list[Any] = []
@@ -48,7 +53,8 @@ class Loop:
     def run(self, steps: int) -> float:
         """Seconds of a step."""
         begin = time.perf_counter()
-        with torch.waiting(tree=self.tree):
+        waits = hasattr(self.torch, "waiting")
+        with self.torch.waiting(tree=self.tree) if waits else contextlib.nullcontext():
             for _ in range(steps):
                 self.count += 1
                 x, y = self.batches[self.count % len(self.batches)]
@@ -62,15 +68,17 @@ class Loop:
     def look_after(self, x: Any) -> None:
         """What comes behind a step in many scripts."""
         self.scheduler.step()
-        with torch.no_grad():
+        with self.torch.no_grad():
             for kept, p in zip(self.average, self.model.parameters(), strict=True):
                 kept.mul_(0.99).add_(p, alpha=0.01)
             if self.count % 50 == 0:
                 self.model(x.flatten(0, -2) if self.joins else x).argmax(-1).float().mean().item()
 
 
-def measured(name: str, rounds: int, tell: Callable[[str], Any]) -> dict[str, float]:
-    loops = {way: Loop(name, way) for way in WAYS}
+def measured(
+    name: str, rounds: int, tell: Callable[[str], Any], library: str = "cleargrad"
+) -> dict[str, float]:
+    loops = {way: Loop(name, way, importlib.import_module(library)) for way in WAYS}
     times: dict[str, list[float]] = {way: [] for way in WAYS}
     for loop in loops.values():
         loop.run(60 if STEPS[name] > 50 else 6)
@@ -90,8 +98,19 @@ def main() -> None:
     )
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--pytorch", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="measure PyTorch, and print JSON")
     options = parser.parse_args()
-    rows = {name: measured(name, options.rounds, print) for name in STEPS}
+    if options.alone:
+        rows = {name: measured(name, options.rounds, lambda _: None, "torch") for name in STEPS}
+        print(json.dumps(rows))
+        return
+    rows: dict[str, Any] = {name: measured(name, options.rounds, print) for name in STEPS}
+    if options.pytorch:
+        command = [sys.executable, __file__, "--alone", "--rounds", str(options.rounds)]
+        for name, row in json.loads(subprocess.check_output(command)).items():
+            print(f"PyTorch {name:6s} {row}")
+            rows[name]["PyTorch"] = row
     if options.json:
         facts = machine.circumstances(" ".join(["python", *sys.argv]))
         with open(options.json, "w", encoding="utf-8") as file:

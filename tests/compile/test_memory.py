@@ -12,6 +12,7 @@ import pytest
 import cleargrad as torch
 from cleargrad.compile import memory
 from cleargrad.compile.lazy import Buffer
+from cleargrad.compile.program import Program
 from cleargrad.ops.record import Recorder
 from tests.bits import same_bits
 
@@ -111,3 +112,27 @@ def test_recording_takes_no_memory() -> None:
         assert tracemalloc.get_traced_memory()[1] < 3 * x.numpy().nbytes
     finally:
         tracemalloc.stop()
+
+
+def test_tensors_with_other_memory_are_found_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who gives a program's tensors other memory tells it so, and if that fails, at the next run."""
+    weight = torch.nn.Parameter(torch.ones(5000))
+
+    @torch.compile
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return (x * weight).detach()
+
+    x = torch.arange(5000.0)
+    for _ in range(5):
+        assert scaled(x)[7].item() == 7
+    weight.data = torch.full((5000,), 3.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Program, "bind", fail)
+        with pytest.raises(RuntimeError, match="not enough memory"):
+            scaled(x)[7].item()
+    assert scaled(x)[7].item() == 21
+    assert len(scaled.programs) == 1
+
+
+def fail(program: Program) -> None:
+    raise MemoryError

@@ -12,7 +12,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from cleargrad.compile import beside, waiting
+from cleargrad.compile import again, beside, waiting
 from tests.bits import same_bits
 from tests.compile.world import kept_program, runs
 
@@ -354,20 +354,40 @@ def test_memory_that_was_handed_out_is_written_at_once():
     assert all(array.tolist() == [32.0] * 3 for array in arrays)
 
 
+def interrupted(*args):
+    raise KeyboardInterrupt
+
+
 def test_an_interrupted_call_is_taken_back(monkeypatch):
-    made = waiting.made_plainly
-
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
     with torch.waiting():
         x = torch.ones(3)
         y = x * 2
-        monkeypatch.setattr(waiting, "made_plainly", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            x + torch.zeros(3)
-        monkeypatch.setattr(waiting, "made_plainly", made)
+        with monkeypatch.context() as patch:
+            patch.setattr(waiting, "link", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                x + torch.zeros(3)
         assert (y * 3).tolist() == [6.0] * 3 and y.tolist() == [2.0] * 3
+
+
+def test_an_interrupted_call_that_comes_again_is_taken_back(monkeypatch):
+    def sums(x):
+        y = x * 2
+        return y, y + torch.zeros(3)
+
+    def looked_at(y, z):
+        return (y * 3).tolist(), z.tolist()
+
+    with torch.waiting():
+        assert looked_at(*sums(torch.ones(3))) == ([6.0] * 3, [2.0] * 3)
+        x = torch.ones(3)
+        y = x * 2
+        with monkeypatch.context() as patch:
+            patch.setitem(again.NAMES, "new", interrupted)
+            again.writing.cache_clear()
+            with pytest.raises(KeyboardInterrupt):
+                y + torch.zeros(3)
+        again.writing.cache_clear()
+        assert looked_at(y, y + 1) == ([6.0] * 3, [3.0] * 3)
 
 
 def test_an_error_by_value_names_the_line_of_its_call():

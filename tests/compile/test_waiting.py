@@ -317,3 +317,65 @@ def test_programs_of_many_sizes_are_let_go(monkeypatch):
     for _ in range(2):
         step(torch.ones(5))
     assert sorted(ending.runs for ending in step.programs) == [2, 2, 4]
+
+
+def looked_at(times):
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    return [(x * (k + 0.5)).tolist() for k in range(times)], x
+
+
+def test_calls_that_are_looked_at_one_by_one_are_made_at_once():
+    expected, _ = looked_at(400)
+    with torch.waiting() as switch:
+        found, x = looked_at(400)
+        assert found == expected
+        spared = switch.waiter.spared
+        assert spared > 0
+        y = x.sum()
+        assert "_data" in dir(y) and not hasattr(y, "_wait")
+        assert switch.waiter.spared == spared - 1
+        y.backward()
+        assert x.grad.tolist() == [[1.0] * 3] * 2
+
+
+def test_calls_wait_again_where_they_belong_together():
+    with torch.waiting() as switch:
+        waiter = switch.waiter
+        looked_at(40)
+        assert waiter.spared
+        model, x = nn.Linear(3, 2), torch.ones(4, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        losses = []
+        for _ in range(6):
+            loss = model(x).square().sum()
+            loss.backward()
+            assert not waiter.spared
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+            assert not waiter.spared and not waiter.short
+        assert max(losses) == losses[0]
+
+
+def test_long_and_large_traces_go_on_waiting():
+    with torch.waiting() as switch:
+        small, large = torch.ones(3, 3), torch.ones(300, 300)
+        for _ in range(40):
+            ((((small + 1) * 2) - 3).exp() / 2).tolist()
+            (large * 2 + 1)[0, 0].item()
+        assert not switch.waiter.short and not switch.waiter.spared
+
+
+def test_modes_hold_for_calls_that_are_made_at_once():
+    with torch.waiting() as switch:
+        _, x = looked_at(40)
+        assert switch.waiter.spared
+        with torch.no_grad():
+            assert not (x * 2).requires_grad and not x[0].requires_grad and not x.sum().requires_grad
+        assert (x * 2).requires_grad
+        looked_at(40)
+        assert switch.waiter.spared
+        with torch.autocast("cpu", torch.bfloat16):
+            assert (x @ x.T).dtype == torch.bfloat16
+        with torch.inference_mode():
+            assert (x * 2).is_inference()

@@ -81,8 +81,18 @@ def _usable_without_parentheses(cls: type) -> type:
     return cls
 
 
+class Recording(Switch):
+    """Turns recording of gradients on or off, the quick way."""
+
+    def __enter__(self) -> None:
+        self.was = mode.turn(self.changes["grad"])
+
+    def __exit__(self, *exception: object) -> None:
+        mode.turn(self.was)
+
+
 @_usable_without_parentheses
-class no_grad(Switch):
+class no_grad(Recording):
     """No gradients are recorded inside."""
 
     changes = {"grad": False}
@@ -92,7 +102,7 @@ class no_grad(Switch):
 
 
 @_usable_without_parentheses
-class enable_grad(Switch):
+class enable_grad(Recording):
     """Gradients are recorded inside, also within no_grad."""
 
     changes = {"grad": True}

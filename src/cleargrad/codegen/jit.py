@@ -20,6 +20,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from cleargrad.codegen.disk_cache import cache_folder, read_cached, write_cached
+from cleargrad.core.pace import give_way
 
 PASSES = "2"  # changes with the list of passes, which decides the code too
 
@@ -141,12 +142,22 @@ class Jit:
 
     def addresses(self, kernels: Iterable[Kernel]) -> list[int]:
         """Where the code of each kernel lies; what is missing is compiled first."""
-        kernels = list(kernels)
+        found = []
+        for kernel in kernels:
+            place = self.linked.get(kernel.identity)
+            if place is None:
+                place = self.made(kernel)
+            found.append(place[0])
+        return found
+
+    def made(self, kernel: Kernel) -> tuple[int, Any]:
+        """Compiles and links a kernel. Another thread that needs one waits for no more than this one."""
         with _lock:
-            for kernel in kernels:
-                if kernel.identity not in self.linked:
-                    self.linked[kernel.identity] = self.link(self.object_code(kernel))
-            return [self.linked[kernel.identity][0] for kernel in kernels]
+            place = self.linked.get(kernel.identity)
+            if place is None:
+                place = self.linked[kernel.identity] = self.link(self.object_code(kernel))
+        give_way()
+        return place
 
     def object_code(self, kernel: Kernel) -> bytes:
         path = cache_folder() / f"{key_of(kernel.identity)}.o"

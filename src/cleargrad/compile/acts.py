@@ -241,10 +241,14 @@ class Updated(Act):
         items = [(p, g, optimizer.state.get(p) or {}) for p, g, _ in self.items(operands)]
         optimizer._make_step(group, readable(group), items)
 
-    def record(self, building: Building, operands: list) -> Sequence:
+    def read(self, building: Building) -> None:
+        """Notes what is recorded later: the optimizer, and the options that its group has now."""
         optimizer = self.optimizer()
-        group = optimizer.param_groups[self.place]
-        building.update(optimizer, group, optimizer._recorded(group), self.items(operands))
+        building.groups[self] = (optimizer, optimizer._recorded(optimizer.param_groups[self.place]))
+
+    def record(self, building: Building, operands: list) -> Sequence:
+        optimizer, options = building.groups[self]
+        building.update(optimizer, options, self.items(operands))
         return ()
 
 

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.compile.acts import Act
 from cleargrad.compile.repeat import Template, apply, record_updates, repeats
 from cleargrad.core.mode import mode
+from cleargrad.core.pace import give_way
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.ops.apply import check_operands, link
 from cleargrad.ops.op import OPS, Op
@@ -58,6 +60,7 @@ class Building(Recorder):
         self.templates: dict[tuple, Template] = {}
         self.options: dict[tuple, Option] = {}
         self.option_tensors: dict[tuple, Tensor] = {}
+        self.groups: dict[Act, tuple] = {}  # for steps of optimizers: which, and its options
 
     def argument(self, tensor: Tensor) -> None:
         """A tensor that is another one in every run."""
@@ -95,13 +98,14 @@ class Building(Recorder):
         if key in self.referred:
             self.written[key] = owner
 
-    def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
+    def update(self, optimizer: Any, options: dict[str, Any], items: list) -> None:
         """A rule that treats elements by themselves is recorded once."""
         if repeats(optimizer):
             record_updates(self, optimizer, options, items)
         else:
             for item in items:
                 apply(optimizer, options, item)
+                give_way()
 
     # What repeats itself -----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cleargrad.compile.acts import Updated, arrays_of
+from cleargrad.compile.acts import Called, Updated, arrays_of
 from cleargrad.compile.ending import Ending, ending_of
 from cleargrad.compile.program import OutOfRange
 from cleargrad.compile.traces import FREE, Fixed, Step, Tree, laid_out
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 OFTEN = 2  # times that a trace has ended in the same way when its program is made
 LENGTH = "too many calls wait"
 UNREPEATED = (LENGTH,)  # ends that come where they come
+SHORT = 16  # short traces in a row, from which on calls are made at once
+FEW, SMALL = 4, 1 << 14  # calls of a short trace, and bytes of what each makes, if there are several
 
 
 def compute(run: Run, tree: Tree, make: Callable, why: str) -> Ending | None:
@@ -57,6 +59,14 @@ def compute(run: Run, tree: Tree, make: Callable, why: str) -> Ending | None:
     finally:
         mode.set(**before)
     return None
+
+
+def is_short(steps: list[Step]) -> bool:
+    """Whether single calls compute a trace sooner than a program that has to be found first."""
+    if not 0 < len(steps) <= FEW or not all(type(step.act) is Called for step in steps):
+        return False
+    forms = [form for step in steps for form in step.forms if form is not None]
+    return len(steps) == 1 or all(form.nbytes <= SMALL for form in forms)
 
 
 def one_by_one(run: Run) -> None:

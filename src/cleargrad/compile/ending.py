@@ -18,10 +18,11 @@ from cleargrad.autograd.node import AccumulateGrad, address
 from cleargrad.compile.acts import Updated
 from cleargrad.compile.beside import beside
 from cleargrad.compile.building import Building
-from cleargrad.compile.repeat import Unfinished
-from cleargrad.compile.traces import FREE, laid_out
+from cleargrad.compile.repeat import Unfinished, is_own
+from cleargrad.compile.traces import FREE, Step, laid_out
 from cleargrad.compile.verify import is_on
-from cleargrad.core.mode import mode
+from cleargrad.core.mode import mode, structure
+from cleargrad.core.pace import give_way
 from cleargrad.core.tensor import Tensor, cell_of, owner_of, tick, wrap, wrap_view
 from cleargrad.ops.record import CaptureError, Graph
 
@@ -39,8 +40,8 @@ def ending_of(run: Run, alive: tuple, make: Callable[[Graph], Any]) -> Ending | 
         ending = Ending(run, alive)
     except Exception as failure:  # the trace has been run: nothing may be lost because of a program
         return in_words(failure)
-    if run.waiter.beside:
-        beside(partial(ending.be_made, make))
+    if run.waiter.beside and not ending.users:
+        beside(partial(ending.be_made, make), ending.let_go)
     else:
         ending.be_made(make)
     return ending if ending.failure is None else ending.failure
@@ -61,22 +62,29 @@ class Ending:
     program: Any = None  # until it is made, and when its parameters are gone
     failure: str | None = None  # why there will be none
     gone = False
+    moved = False  # whether holders have other memory than the program has been told
 
     def __init__(self, run: Run, alive: tuple) -> None:
+        """Notes all that another run may change; the rest is recorded by `be_made`, whenever that is."""
         self.lock = threading.Lock()
         self.used = tick()
         self.runs = 0
         self.calls = len(run.steps)
+        self.defaults = structure.defaults
         self.read_steps(run)
         building = Building()
+        self.graph = building.graph
         before = mode.set(recorder=building)
         try:
             tensors = self.stand_ins(run, building)
-            self.record(run, building, tensors)
-            self.settle(run, building, tensors, alive)
+            numbers = self.read_numbers(run, building)
+            self.read_options(run, building)
         finally:
             mode.set(**before)
-        self.graph = building.graph
+        self.read_results(run, alive)
+        self.record: Callable[[], None] | None = partial(
+            self.record_steps, run.steps, building, tensors, numbers
+        )
         self.fixed = [*self.number_arrays, *[each.array for each in self.options]]
         self.doubles: list[int] | None = None
         self.parameters: list[weakref.ref[Tensor]] = []
@@ -87,20 +95,28 @@ class Ending:
             self.parameters = [weakref.ref(tensor, forget) for tensor in lasting if tensor is not None]
 
     def be_made(self, make: Callable[[Graph], Any]) -> None:
-        """Has the recorded graph compiled."""
-        if self.gone:
+        """Has the graph recorded and compiled."""
+        record, self.record = self.record, None
+        if self.gone or record is None:
             return
         try:
+            record()
+            del record
+            if self.defaults != structure.defaults:
+                self.let_go()  # it may be of another dtype inside: the next run begins anew
+                return
             program = make(self.graph)
             program.fix(len(self.inputs), self.fixed)
+            program.leave_to_owner([holder for _, holder in self.bound])
             program.forget_making(self.graph)
             self.check_memory()
+            self.program = program
         except Exception as failure:
             if not self.gone:  # with its parameters goes a part of the graph
                 self.failure = in_words(failure)
-            return
-        if not self.gone:
-            self.program = program
+        finally:
+            if self.gone:
+                self.let_go()  # of what was recorded since, too
 
     def read_steps(self, run: Run) -> None:
         """Which memory each slot lies in, and which is written."""
@@ -179,37 +195,58 @@ class Ending:
                 found.append((slot, owner, address(array) - address(whole)))
         return found
 
-    def record(self, run: Run, building: Building, tensors: list[Any]) -> None:
-        """Has every step recorded."""
+    def read_numbers(self, run: Run, building: Building) -> list[Tensor]:
+        """Tensors for numbers that may be others in every run."""
         numbers = [wrap(np.array(value, np.float64)) for value in run.numbers]
         self.number_arrays = [number._data for number in numbers]
         for number in numbers:
             building.argument(number)
-        free = iter(numbers)
+        return numbers
 
-        def operand(x: Any) -> Any:
-            return tensors[x] if isinstance(x, int) else next(free) if x is FREE else x.value
-
+    def read_options(self, run: Run, building: Building) -> None:
+        """Options of optimizers, and whether a rule of the user's is among them, who may do anything in it."""
+        self.users = False
         for step in run.steps:
-            act: Any = step.act
-            outs = act.record(building, [operand(x) for x in step.given])
-            for slot, out, form in zip(step.outs, outs, step.forms, strict=True):
-                if slot is None:
-                    continue
-                if form is not None and (out._data.shape != form.shape or out._data.dtype != form.dtype):
-                    raise Unfit("a value is recorded in another form than it has")
-                tensors[slot] = out
+            if isinstance(step.act, Updated):
+                step.act.read(building)
+                self.users = self.users or not is_own(step.act.optimizer())
+        self.options = list(building.options.values())
 
-    def settle(self, run: Run, building: Building, tensors: list[Any], alive: tuple) -> None:
+    def read_results(self, run: Run, alive: tuple) -> None:
         """What the program gives, and to whom."""
-        graph = building.graph
         owners = dict.fromkeys(self.owners[slot] for slot in alive)
         self.given = [slot for slot in owners if run.tensors[slot] is None]  # by output
         self.strides = {slot: self.forms[slot].strides for slot in self.given}  # type: ignore[union-attr]
-        graph.outputs = [building.value(tensors[slot]) for slot in self.given]
-        graph.writes = [(owner, building.known[key][0]) for key, owner in building.written.items()]
-        self.options = list(building.options.values())
         self.name_tensors(run)
+
+    def record_steps(
+        self, steps: list[Step], building: Building, tensors: list[Any], numbers: list[Tensor]
+    ) -> None:
+        """Has every step recorded. It works on layouts alone, so that nobody cares what tensors hold meanwhile."""
+        before = mode.set(
+            waiter=None, recorder=building, observer=None, autocast=None, grad=False, inference=False
+        )
+        try:
+            free = iter(numbers)
+
+            def operand(x: Any) -> Any:
+                return tensors[x] if isinstance(x, int) else next(free) if x is FREE else x.value
+
+            for step in steps:
+                act: Any = step.act
+                outs = act.record(building, [operand(x) for x in step.given])
+                for slot, out, form in zip(step.outs, outs, step.forms, strict=True):
+                    if slot is None:
+                        continue
+                    if form is not None and (out._data.shape != form.shape or out._data.dtype != form.dtype):
+                        raise Unfit("a value is recorded in another form than it has")
+                    tensors[slot] = out
+                give_way()
+            graph = building.graph
+            graph.outputs = [building.value(tensors[slot]) for slot in self.given]
+            graph.writes = [(owner, building.known[key][0]) for key, owner in building.written.items()]
+        finally:
+            mode.set(**before)
 
     def name_tensors(self, run: Run) -> None:
         """What reports call inputs, bound tensors and gradients: names of arguments, and references to tensors."""
@@ -263,15 +300,15 @@ class Ending:
     def binds(self, run: Run, inputs: list[np.ndarray]) -> bool:
         """Gives the program the memory of this run's sources."""
         tensors, copies = run.tensors, run.copies
-        moved = False
         for slot, holder in self.bound:
             array = copies[slot] if copies and slot in copies else tensors[slot]._form  # type: ignore[union-attr]
             if holder._data is not array:
+                self.moved = True
                 holder._data = holder._form = array
-                moved = True
-        if moved:
+        if self.moved:
             self.program.bind()
             self.check_memory()
+            self.moved = False
         for slot, owner, offset in self.related:
             if address(run.array(slot)) - address(run.array(owner)) != offset:
                 return False
@@ -324,9 +361,9 @@ class Ending:
 
     def note_updates(self, run: Any) -> None:
         """What optimizers have written has changed."""
-        now = tick()
+        now, tensors = tick(), run.tensors
         for slot in self.updated:
-            updated = run.tensors[slot]
+            updated = tensors[slot]
             if updated is not None:
                 cell = updated._ver or cell_of(updated)
                 cell[0] = now

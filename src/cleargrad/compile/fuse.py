@@ -15,9 +15,10 @@ from typing import Any
 
 from cleargrad.compile.lazy import Buffer, Formulas, Lazy, Load, Number, contiguous
 from cleargrad.compile.statements import Plan, Reduce, Statement, Store
+from cleargrad.core.pace import give_way
 
 MEMBERS = 24  # a nest takes no more statements than this
-LARGE = 1 << 16  # elements of an array that is not read and written beside others for nothing
+LARGE = 1 << 16  # from so many elements on, an array is not read and written beside others for nothing
 WORK = 400  # and no more work per element
 
 
@@ -91,6 +92,7 @@ class Fuser:
     def fuse(self) -> list[Any]:
         for statement in scalars_first(self.plan.statements):
             self.place(statement)
+            give_way()
         self.drop_unread()
         return self.entries
 
@@ -114,7 +116,7 @@ class Fuser:
         if not isinstance(statement, (Store, Reduce)):
             return None
         # Large arrays that have but a number in common stay apart: many streams at once are slower than a few.
-        large = statement.place.buffer.size > LARGE
+        large = statement.place.buffer.size >= LARGE
         common = [load.buffer for load in loads if not large or load.buffer.size > 1]
         alike = {reader for buffer in common for reader in self.readers.get(buffer, [])[-2:]}
         for position in sorted({earliest, *alike} - {-1}, reverse=True):

@@ -12,6 +12,7 @@ from typing import Any
 
 from cleargrad.compile.lookup import multiply_tables
 from cleargrad.compile.verify import is_on, verify
+from cleargrad.core.pace import give_way
 from cleargrad.core.shape import Spec
 from cleargrad.ops.op import OPS
 from cleargrad.ops.record import Call, Graph, Value
@@ -37,6 +38,7 @@ def prepared(graph: Graph) -> Graph:
         verify(graph, "recording")
     for name, change in PASSES:
         graph = change(graph)
+        give_way()
         if checked:
             verify(graph, f"the pass '{name}'")
     return graph

@@ -32,7 +32,8 @@ from cleargrad.compile.passes import prepared
 from cleargrad.compile.signature import structure, units
 from cleargrad.compile.statements import AddRows, Builder, Host, Product
 from cleargrad.compile.verify import is_on, verify_entries
-from cleargrad.core.tensor import as_array
+from cleargrad.core.pace import give_way
+from cleargrad.core.tensor import Tensor, as_array
 from cleargrad.ops.record import Graph
 
 
@@ -53,6 +54,7 @@ class Program:
 
     by_rows = True  # whether threads may keep to rows of their own
     little = LITTLE
+    told: frozenset[int] = frozenset()  # ids of tensors whose owner calls `bind` when they have other memory
     block: memory.Block | None
 
     def __init__(self, graph: Graph) -> None:
@@ -141,6 +143,7 @@ class Program:
 
         copies = self.final_copies()
         for position, entry in enumerate([*self.entries, *copies]):
+            give_way()
             launches = self.launches(entry)
             if launches is None:
                 close()
@@ -322,6 +325,10 @@ class Program:
         """Runs the program; outside tensors are changed in place."""
         if self.block is None:
             return self.run_in_borrowed_memory(inputs)
+        for tensor, known in self.bound:
+            if tensor._data is not known:
+                self.bind()
+                break
         outputs = [empty(shape, dtype) for shape, dtype in self.output_specs]
         self.pack(self.ids, 0, *map(id, inputs), *map(id, outputs))
         if self.enter(self.job_at):
@@ -340,8 +347,8 @@ class Program:
         else:
             self.run_segments(inputs, outputs)
             self.let_go()
-        for tensor, buffer, array in self.copies:
-            np.copyto(tensor._data, self.array(buffer) if array is None else array)
+        for tensor, buffer, result in self.copies:
+            np.copyto(tensor._data, self.array(buffer) if result is None else result)
 
     def run_in_borrowed_memory(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         self.block = block = memory.borrow(self.size)
@@ -423,11 +430,20 @@ class Program:
             self.patch(self.plan.inputs[number], array)
         self.make_job(first)
 
+    def leave_to_owner(self, tensors: Sequence[Tensor]) -> None:
+        """`run` looks no more where these are: whoever gives them other memory calls `bind`."""
+        self.told = frozenset(map(id, tensors))
+        self.bind()
+
     def bind(self) -> None:
         """Finds the outside tensors in memory."""
+        followed: dict[int, tuple[Tensor, np.ndarray]] = {}  # each once, though it is read and written
         for buffer, tensor in (*self.plan.outside, *self.replaced.items(), *self.final.items()):
             self.arrays[buffer] = tensor._data
+            if id(tensor) not in self.told:
+                followed[id(tensor)] = (tensor, tensor._data)
             self.patch(buffer, tensor._data)
+        self.bound = list(followed.values())
 
     def patch(self, buffer: Buffer, array: np.ndarray) -> None:
         for position, shift in self.patches.get(buffer, ()):

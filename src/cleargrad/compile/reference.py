@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cleargrad.compile.verify import is_on, verify
+from cleargrad.core.tensor import Tensor
 from cleargrad.ops.record import Graph, replay
 
 
@@ -28,8 +29,11 @@ class Reading:
     def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
         """Inputs from a number on are these arrays at every run."""
 
+    def leave_to_owner(self, tensors: Sequence[Tensor]) -> None:
+        """Tensors are looked for at every run."""
+
     def bind(self) -> None:
-        """Outside tensors are found when they are read."""
+        """The same."""
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         return [np.array(array, order="C") for array in replay(self.graph, inputs)]  # memory of their own

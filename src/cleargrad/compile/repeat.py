@@ -17,6 +17,7 @@ from cleargrad.compile.lazy import work_of
 from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.signature import text_of
 from cleargrad.compile.statements import way_of
+from cleargrad.core.pace import give_way
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import PACKAGE
@@ -100,6 +101,7 @@ def record_updates(building: Building, optimizer: Any, options: dict[str, Any], 
             patterns[key] = Pattern(building, optimizer, options, item)
         elif not pattern.repeat(building, item):
             apply(optimizer, options, item)
+        give_way()
 
 
 def apply(optimizer: Any, options: dict[str, Any], item: Item) -> None:

@@ -25,6 +25,7 @@ from cleargrad.compile.joining import described, homes
 from cleargrad.compile.lazy import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous, kind_of
 from cleargrad.compile.slopes import TIMES, is_passing, slopes_ahead
 from cleargrad.core.dtype import NARROW, OF_NUMPY
+from cleargrad.core.pace import give_way
 from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
 from cleargrad.ops.op import OPS
@@ -196,6 +197,7 @@ class Builder:
         self.read_sources()
         for call in self.graph.calls:
             self.read(call)
+            give_way()
         taken: set[Buffer] = set()
         self.plan.outputs = [self.stored(value, taken) for value in self.graph.outputs]
         self.plan.writes = [(tensor, self.stored(value, taken)) for tensor, value in self.graph.writes]

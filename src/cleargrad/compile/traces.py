@@ -12,14 +12,14 @@ import itertools
 import mmap
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import copysign
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cleargrad.autograd.node import AccumulateGrad
-from cleargrad.compile.acts import Act, Called
+from cleargrad.compile.acts import Act, Called, Changed
 from cleargrad.core.tensor import Tensor, is_lent, lent, value_of
 from cleargrad.errors import Place, user_place
 from cleargrad.threads import when_chosen
@@ -110,6 +110,8 @@ class Step:
 
     __slots__ = (
         "act",
+        "again",
+        "changes",
         "end",
         "endings",
         "facts",
@@ -146,6 +148,10 @@ class Step:
         self.free = [k for k, want in enumerate(wants) if want is FREE]
         # The op of a call that gives one tensor of a layout that is known.
         self.op = facts[0] if type(act) is Called and act.single and forms[0] is not None else None
+        # What makes such a call another time, without gradients and with them (compile/again.py).
+        self.again: list[Callable | None] = [None, None]
+        # The op of a call that takes no attributes, and whose result is written into its first operand.
+        self.changes = facts[1] if type(act) is Changed and not facts[2] else None
         self.place = place  # where it was called first
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it

@@ -34,7 +34,8 @@ from cleargrad.compile.acts import (
     chosen,
     ends_of,
 )
-from cleargrad.compile.computing import LENGTH, compute
+from cleargrad.compile.again import way_of
+from cleargrad.compile.computing import LENGTH, SHORT, compute, is_short
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
@@ -42,7 +43,6 @@ from cleargrad.core.mode import SEEN, at_once, mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import (
-    IN_NO_GRAD,
     INFERENCE,
     Tensor,
     cell_of,
@@ -57,9 +57,8 @@ from cleargrad.core.tensor import (
 from cleargrad.core.watch import watch
 from cleargrad.errors import error, user_frame, user_place
 from cleargrad.ops.apply import call, check_operands, link
-from cleargrad.ops.op import NO_GRAD, Op
+from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
-from cleargrad.ops.views import link_view
 
 LONGEST = 8192  # calls that may wait
 HELD = 1 << 28  # bytes of sources that may be held meanwhile, but for parameters
@@ -213,6 +212,8 @@ class Waiter:
     ready = False  # whether programs did all that the last call of a compiled function asked for
     witness: Any = None  # who sees a call of a compiled function, to prove what it depends on
     grad: bool | None = None  # whether gradients are recorded; None in inference mode, too, and when aside
+    spared = 0  # calls that doors make at once, before one waits again
+    short = 0  # traces in a row that were so short that waiting gained nothing
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
         self.make = make  # a program of a graph
@@ -223,6 +224,7 @@ class Waiter:
     def begun(self) -> Run:
         """The run to go on with, locked: other threads may look at what waits, too."""
         lock.acquire()
+        self.spared = 0
         run = self.run
         if not active:
             active.append(run)
@@ -289,34 +291,21 @@ class Waiter:
             if not active:
                 active.append(run)
             step = run.at.next
-            known = step is not None and step.op is op and grad is not None and active[0] is run
-            if known and grad:
-                for x in operands:
-                    if isinstance(x, Tensor) and x._base is not None and x._ver[0] > x._seen:
-                        known = False  # its history takes calls of its own, which come before this one
-                known = known and not (run.written and any(map(run.is_changed_leaf, operands)))
-            try:
-                if known and step.takes((op, attrs), operands, run):  # type: ignore[union-attr]
-                    return self.made_again(run, op, operands, attrs, step, grad)
-            except BaseException:
-                if run.open:
-                    run.mend()
-                raise
+            if step is not None and step.op is op and grad is not None and active[0] is run:
+                again = step.again[grad]
+                if again is None:
+                    again = step.again[grad] = way_of(step, operands, grad)
+                try:
+                    out = again(run, operands, attrs)
+                except BaseException:
+                    if run.open:
+                        run.mend()
+                    raise
+                if out is not None:
+                    if len(run.steps) > LONGEST or run.held > HELD:
+                        self.flush(LENGTH)
+                    return out
         return self.call_carefully(op, operands, attrs)
-
-    def made_again(
-        self, run: Run, op: Op, operands: tuple, attrs: dict[str, Any], step: Any, grad: Any
-    ) -> Tensor:
-        """What a known step gives."""
-        if not op.view:
-            out = made_plainly(run, op, operands, attrs, step.forms[0], grad)
-        elif grad or operands[0]._base is None:
-            out = seen_plainly(run, op, operands[0], attrs, step.forms[0], grad)
-        else:
-            out = self.made(run, op, operands, attrs, step.forms, step, grad)
-        if len(run.steps) > LONGEST or run.held > HELD:
-            self.flush(LENGTH)
-        return out
 
     def sees(self, op: Op, tensor: Tensor) -> bool:
         """Whether a view of a tensor is no call: its value is there, and no pass will lead through it."""
@@ -362,14 +351,7 @@ class Waiter:
                 forms = step.forms
                 if op.view and forms and forms[0] is None:
                     forms = list_of(op.run(operands[0]._form, **attrs))
-            # The history of a view may take calls of its own; with gradients they were made above.
-            plain = op.view and step.act.single and step.forms[0] is not None and not mode.inference  # type: ignore[union-attr]
-            if plain and (grad or operands[0]._base is None):
-                outs = seen_plainly(run, op, operands[0], attrs, forms[0], grad)
-            elif op.view or not step.act.single or mode.inference:  # type: ignore[union-attr]
-                outs = self.made(run, op, operands, attrs, forms, step, grad)
-            else:
-                outs = made_plainly(run, op, operands, attrs, forms[0], grad)
+            outs = self.made(run, op, operands, attrs, forms, step, grad)
         if len(run.steps) > LONGEST or run.held > HELD:
             self.flush(LENGTH)
         return outs
@@ -455,6 +437,41 @@ class Waiter:
                 return
         self.flush(WRITE)  # others than tensors may see the memory
         np.copyto(target._data, value._data, casting="unsafe")
+
+    def change_again(self, op: Op, operands: tuple) -> bool:
+        """The short way of writes in place that come as they came the last time; False, and nothing is done, for
+        all others: `change` and what comes behind it then look at everything."""
+        target: Any = operands[0]
+        with lock:
+            run = self.run
+            step = run.at.next
+            if step is None or step.changes is not op or self.grad is not False or lent:
+                return False
+            if not active:
+                active.append(run)
+            if active[0] is not run or not isinstance(target, Tensor):
+                return False
+            form, cell = target._form, target._ver
+            if target._edge is not None or target._base is not None or not form.flags.carray:
+                return False
+            if cell is not None and (cell[3] is not None or cell[0] == INFERENCE):
+                return False  # others look into the memory, or it may not be written
+            try:
+                waits = target._wait is run
+            except AttributeError:
+                waits = False
+            if target._slot in run.outside if waits else not is_plain(target):
+                return False
+            if not step.takes(step.facts, operands, run):
+                return False
+            if not waits:
+                run.will_change(target)
+            if cell is None:
+                cell = target._ver = [0, 0, None, None]
+            frame = user_frame(sys._getframe(2))
+            cell[0], cell[2] = tick(), None if frame is None else (frame.f_code, frame.f_lasti)
+            cell[1] += 1
+        return True
 
     def change(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
         """A call whose result is written into its first operand, in one step; False where it takes more."""
@@ -661,8 +678,19 @@ class Waiter:
                     self.witness.ran(run, ending, why)
             except BaseException as failure:
                 run.failure = failure
+            if self.beside:
+                self.note_length(run, why)
             run.steps, run.known, run.copies, run.tensors, run.nodes = [], {}, {}, [], []
             run.made, run.written = [], []
+
+    def note_length(self, run: Run, why: str) -> None:
+        """Where one short trace after the other is looked at, the next calls are made at once, in growing number.
+
+        That can be done at any time; whether it still suits is seen by the next call that waits.
+        """
+        self.short = self.short + 1 if why in (LOOK, SEEN) and is_short(run.steps) else 0
+        if self.short > SHORT and self.grad is not None:
+            self.spared = 64 << min(self.short - SHORT, 6)
 
 
 def has_history(tensor: Tensor) -> bool:
@@ -670,58 +698,12 @@ def has_history(tensor: Tensor) -> bool:
     return tensor._edge is not None or (base is not None and base._edge is not None)
 
 
-def made_plainly(
-    run: Run, op: Op, operands: tuple, attrs: dict[str, Any], form: np.ndarray, grad: bool
-) -> Tensor:
-    """One result that is no view: what apply.link does, written out flat, because most calls give just that."""
-    out = new(Tensor)
-    out._form = form
-    out._grad = out._ver = out._base = out._edge = None
-    out._wait = run
-    tensors = run.tensors
-    out._slot = slot = len(tensors)
-    tensors.append(None)
-    run.made.append((slot, weakref.ref(out)))
-    if grad and op.vjp is not NO_GRAD and form.dtype.kind in "fcV":
-        edges = tuple([x._edge if isinstance(x, Tensor) else None for x in operands])
-        needs = tuple([edge is not None for edge in edges])
-        if True in needs:
-            plan = op.plan(needs)
-            out._edge = node = op.node()
-            node.edges, node.plan, node.tick = edges, plan, tick()
-            node.shape, node.dtype = form.shape, form.dtype
-            node.attrs = attrs or None
-            node.extra = node.place = None
-            node.saved = ()
-            if plan.keeps_operands or plan.keeps_output:
-                scope = operands
-                if plan.keeps_output:
-                    cell = out._ver = [0, 0, None, None]
-                    scope = (*operands, (run.twin(out), cell, 0))
-                node.saved = tuple([x if keep else None for x, keep in zip(scope, plan.keeps)])
-                frame = user_frame(sys._getframe(3))
-                node.place = None if frame is None else (frame.f_code, frame.f_lasti)
-            run.plans.append(plan)
-            run.nodes.append(weakref.ref(node))
-            return out
-    run.plans.append(None)
-    return out
-
-
-def seen_plainly(
-    run: Run, op: Op, source: Tensor, attrs: dict[str, Any], form: np.ndarray, grad: bool
-) -> Tensor:
-    """The same for one view of what waits."""
-    plan = op.plan((True,)) if op.vjp is not NO_GRAD else None
-    out = link_view(form, source, int(grad and plan is not None), op.node, plan, attrs or None)  # type: ignore[arg-type]
-    if not grad:
-        out._caution = IN_NO_GRAD
-    run.add_made(out)
-    if out._edge is None:
-        run.plans.append(None)
-    else:
-        note_node(run, out._edge, (out,))
-    return out
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor has its value, and memory of its own."""
+    try:
+        return value_of(tensor).base is None
+    except AttributeError:
+        return False
 
 
 def note_node(run: Run, node: Node, outs: tuple) -> None:

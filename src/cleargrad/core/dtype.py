@@ -121,6 +121,7 @@ def set_default_dtype(kind: dtype, /) -> None:
         raise error(TypeError, "set_default_dtype", rule)
     _default = kind
     structure.version += 1
+    structure.defaults += 1
 
 
 def default_complex() -> dtype:

@@ -6,6 +6,7 @@ which everything unusual hides. Read next: core/tensor.py.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,14 +29,15 @@ gate.how = GRAD
 class Structure:
     """Counts changes of what programs are made of: modes, parameters and hooks of modules, groups of optimizers.
 
-    A compiled program looks at its modules and optimizers again only when the count has moved.
+    A compiled program looks at its modules and optimizers again only when the count has moved. Changes of the
+    default dtype are counted besides: what is recorded may depend on it.
     """
 
-    __slots__ = ("version",)
+    __slots__ = ("defaults", "version")
 
 
 structure = Structure()
-structure.version = 0
+structure.version = structure.defaults = 0
 _elsewhere: set[int] = set()  # threads that are in another mode
 _lock = threading.Lock()
 
@@ -66,6 +68,7 @@ class Mode(threading.local):
         self.simply = self.waiter if self.recorder is None and self.autocast is None else None
         watched = self.recorder is not None or self.observer is not None or self.autocast is not None
         if self.waiter is not None:
+            self.waiter.spared = 0
             self.waiter.aside = self.observer is not None or bool(self.saved_hooks)
             self.waiter.grad = None if self.waiter.aside or self.inference else self.grad
         special = watched or self.waiter is not None or self.saved_hooks or self.inference or self.anomaly
@@ -100,6 +103,24 @@ class Mode(threading.local):
 
 
 mode = Mode()
+
+
+def in_child() -> None:
+    """A forked child has no other threads."""
+    _elsewhere.intersection_update([get_ident()])
+    _lock.release()
+
+
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=in_child)
+
+
+def spared() -> int:
+    """How a call is made, where the word is SPECIAL: as if nobody waited, if it is one that is not to wait."""
+    waiter = mode.simply
+    if waiter is None or not waiter.spared:
+        return SPECIAL
+    waiter.spared -= 1
+    return GRAD if waiter.grad else NO_GRAD
 
 
 @contextmanager

@@ -272,8 +272,17 @@ class Module(Hooked, Stateful):
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """All parameters; what an optimizer takes."""
-        for _, parameter in self.named_parameters(recurse=recurse):
-            yield parameter
+        modules = modules_within(self) if recurse else None
+        if modules is None or getattr(self.named_parameters, "__func__", None) is not Module.named_parameters:
+            for _, parameter in self.named_parameters(recurse=recurse):
+                yield parameter
+            return
+        seen = set()
+        for module in modules:
+            for value in module._parameters.values():
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield value
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -539,6 +548,21 @@ class Module(Hooked, Stateful):
             ]
             rows.append((depth, path.rpartition(".")[2], text, *counts))
         return notebook.module(rows, size)
+
+
+def modules_within(root: Module) -> list[Module] | None:
+    """A module and all below it, in the order of `named_modules`; None if one of them has its own way to walk."""
+    found: dict[Module, None] = {}
+
+    def walk(module: Module) -> bool:
+        if module in found:
+            return True
+        if getattr(module.named_modules, "__func__", None) is not Module.named_modules:
+            return False
+        found[module] = None
+        return all(walk(each) for each in module._modules.values() if each is not None)
+
+    return [*found] if walk(root) else None
 
 
 def indented(text: str, spaces: int) -> str:

@@ -49,15 +49,19 @@ def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     if how == SPECIAL:
         waiter = mode.simply
         if waiter is not None:
-            return waiter.call(op, operands, attrs)
-        if mode.autocast is not None:
-            operands = mode.autocast.operands(op.name, operands)
-        if mode.recorder is not None:
-            return mode.recorder.call(op, operands, attrs)
-        if mode.waiter is not None:
-            return mode.waiter.call(op, operands, attrs)
-        if mode.observer is not None:
-            run = mode.observer.around(op)
+            if not waiter.spared:
+                return waiter.call(op, operands, attrs)
+            waiter.spared -= 1
+            how = waiter.grad
+        else:
+            if mode.autocast is not None:
+                operands = mode.autocast.operands(op.name, operands)
+            if mode.recorder is not None:
+                return mode.recorder.call(op, operands, attrs)
+            if mode.waiter is not None:
+                return mode.waiter.call(op, operands, attrs)
+            if mode.observer is not None:
+                run = mode.observer.around(op)
     arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
         result = run(*arrays, **attrs)
@@ -78,14 +82,15 @@ def checked(op: Op) -> Callable:
     def door(*operands: Any, **attrs: Any) -> Any:
         if not gate.how:
             waiter = mode.simply
+            # A waiter asks the spec of calls that it has not seen before.
             if waiter is not None:
-                return waiter.call(
-                    op, operands, attrs
-                )  # it asks the spec of calls that it has not seen before
-            if mode.autocast is not None:
-                operands = mode.autocast.operands(op.name, operands)
-            if mode.waiter is not None:
-                return call(op, operands, attrs)  # it asks the spec of calls that it has not seen before
+                if not waiter.spared:
+                    return waiter.call(op, operands, attrs)
+            else:
+                if mode.autocast is not None:
+                    operands = mode.autocast.operands(op.name, operands)
+                if mode.waiter is not None:
+                    return call(op, operands, attrs)
         check_operands(op, operands)
         op.spec(*operands, **attrs)
         return call(op, operands, attrs)

@@ -16,8 +16,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import REAL, composite, elementwise, face
-from cleargrad.ops.flat_doors import F32, F64
-from cleargrad.ops.pointwise import add_op, category_of, conj
+from cleargrad.ops.pointwise import add_op, both_wide, category_of, conj
 from cleargrad.ops.samples import Fails, Sample, binary, real, whole
 
 INEXACT = (dtypes.FLOAT, dtypes.COMPLEX)
@@ -184,22 +183,17 @@ from_nearer = interpolation(
 
 
 def lerp_(self: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """Without gradients, as in an optimizer, the way to `end` is added straight to the target."""
+    """Without gradients, as in an optimizer, the way to `end` is added straight to the target.
+
+    Calls that wait are one write, which gives the same bits.
+    """
     if isinstance(weight, Tensor):
         return from_nearer.inplace(self, end, weight)  # type: ignore[attr-defined]
     if abs(weight) >= 0.5:
         return from_end.inplace(self, end, weight)  # type: ignore[attr-defined]
-    if mode.grad or not both_wide(self, end):
+    if mode.grad or mode.simply is not None or not both_wide(self, end):
         return from_start.inplace(self, end, weight)  # type: ignore[attr-defined]
     return add_op.inplace(self, (end - self) * weight)  # type: ignore[attr-defined]
-
-
-def both_wide(x: Any, y: Any) -> bool:
-    """Whether two tensors are of one dtype that rounds little: several roundings are then as good as one."""
-    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
-        return False
-    kind = x._form.dtype
-    return (kind is F32 or kind is F64) and y._form.dtype is kind
 
 
 @face(from_nearer, method=True, inplace=lerp_, out=True)

@@ -63,7 +63,10 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
     def door(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         how = gate.how or mode.how
         if how == SPECIAL and out is None and (waiter := mode.simply) is not None:
-            return waiter.call(op, (input,), NONE)
+            if not waiter.spared:
+                return waiter.call(op, (input,), NONE)
+            waiter.spared -= 1
+            how = waiter.grad
         if how == SPECIAL or out is not None or not isinstance(input, Tensor):
             result = call(op, (input,), {})
             return result if out is None else write_out(out, result, op.name)
@@ -125,8 +128,12 @@ def binary_door(
 
     def door(input: Tensor, other: Any) -> Tensor:
         how = gate.how or mode.how
-        if how == SPECIAL and rank is None and (waiter := mode.simply) is not None:
-            return waiter.call(op, (input, other), NONE)
+        if how == SPECIAL and (waiter := mode.simply) is not None:
+            if waiter.spared:
+                waiter.spared -= 1
+                how = waiter.grad
+            elif rank is None:
+                return waiter.call(op, (input, other), NONE)
         if how == SPECIAL or not isinstance(input, Tensor):
             return otherwise(input, other)
         left = input._data
@@ -208,11 +215,24 @@ def many_door(op: Op, kernel: Callable) -> Callable:
 def writing_door(op: Op, kernel: Callable) -> Callable:
     """The in-place form. Without gradients, as in an optimizer, a ufunc writes straight into the target."""
     if not isinstance(kernel, np.ufunc) or kernel.nin != 2:
-        return lambda self, *others: call_inplace(op, (self, *others), {})
+
+        def write_any(*operands: Any) -> Tensor:
+            if (waiter := mode.simply) is not None and waiter.change_again(op, operands):
+                return operands[0]
+            return call_inplace(op, operands, {})
+
+        return write_any
     name = op.name + "_"
 
     def write(self: Tensor, other: Any) -> Tensor:
-        if (gate.how or mode.how) or not isinstance(self, Tensor):
+        how = gate.how or mode.how
+        if how or not isinstance(self, Tensor):
+            if (
+                how == SPECIAL
+                and (waiter := mode.simply) is not None
+                and waiter.change_again(op, (self, other))
+            ):
+                return self
             return call_inplace(op, (self, other), {})
         data = self._data
         kind = data.dtype

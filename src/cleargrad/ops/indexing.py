@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.autograd.node import edge_of
 from cleargrad.backend.cpu.precision import is_half
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import SPECIAL, gate, mode
+from cleargrad.core.mode import SPECIAL, gate, mode, spared
 from cleargrad.core.shape import count
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -54,7 +54,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
             return getitem_by_parts(self, index)
         node = (_select if type(last) is int else _slice).node
     how = gate.how or mode.how
-    if how == SPECIAL:
+    if how == SPECIAL and (how := spared()) == SPECIAL:
         return getitem_by_parts(self, index)
     try:
         result = self._data[basic]

@@ -14,7 +14,7 @@ from cleargrad.autograd.node import edge_of, make_node
 from cleargrad.backend.cpu.sums import add_up
 from cleargrad.codegen.native import product as product_of_arrays
 from cleargrad.core.dtype import NARROW, OF_NUMPY
-from cleargrad.core.mode import SPECIAL, gate, mode
+from cleargrad.core.mode import SPECIAL, gate, mode, spared
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -112,6 +112,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         check_tensor("linear", weight, "weight")
         return matmul_door(input, transposed(weight) if weight._form.ndim > 1 else weight)
     how = gate.how or mode.how
+    if how == SPECIAL:
+        how = spared()
     if how == SPECIAL or not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
         if how == SPECIAL and (waiter := mode.simply) is not None:
             return waiter.call(_linear, (bias, input, weight), NONE)

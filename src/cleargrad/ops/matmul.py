@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.backend.cpu.sums import add_up
 from cleargrad.codegen.native import product as product_of_arrays
 from cleargrad.core.dtype import NARROW, OF_NUMPY
-from cleargrad.core.mode import NO_GRAD, SPECIAL, gate, mode
+from cleargrad.core.mode import NO_GRAD, SPECIAL, gate, mode, spared
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -33,7 +33,7 @@ _swap_plan, _last_two = _swap.plan((True,)), {"dim0": -2, "dim1": -1}
 def transposed(x: Tensor) -> Tensor:
     """The last two dimensions swapped: `transpose(-2, -1)` without its checks."""
     how = gate.how or mode.how
-    if how == SPECIAL:
+    if how == SPECIAL and (how := spared()) == SPECIAL:
         return swap_dims(x, dim0=-2, dim1=-1)
     return link_view(x._data.swapaxes(-2, -1), x, how, _swap.node, _swap_plan, _last_two)
 

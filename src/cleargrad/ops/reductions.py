@@ -19,7 +19,7 @@ from cleargrad.backend.cpu.sums import add_up, joined
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.dtype import dtype as Dtype
-from cleargrad.core.mode import SPECIAL, gate, mode
+from cleargrad.core.mode import SPECIAL, gate, mode, spared
 from cleargrad.core.shape import Spec, count, reduced, sizes_of, wrap_dims
 from cleargrad.core.tensor import Tensor, new, tick
 from cleargrad.errors import error
@@ -111,6 +111,8 @@ def sum(
     """The sum of all elements, or over dimensions; integers sum to int64."""
     how = gate.how or mode.how
     plain = dim is None and dtype is None and axis is None and not keepdim and not keepdims
+    if plain and how == SPECIAL:
+        how = spared()
     if not plain or how == SPECIAL or not isinstance(input, Tensor):
         # NumPy's names are read here, since a function around this one would cost more than they do.
         dim, keepdim = dim if axis is None else axis, keepdim or keepdims

@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.autograd.node import Node, edge_of
 from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.dtype import float32
-from cleargrad.core.mode import SPECIAL, gate, mode, settle
+from cleargrad.core.mode import SPECIAL, gate, mode, settle, spared
 from cleargrad.core.shape import (
     Spec,
     as_index,
@@ -132,6 +132,8 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     how = gate.how or mode.how
     base = result.base
     apart = base is not data and (base is None or base is not data.base)
+    if how == SPECIAL and not apart:
+        how = spared()
     if how == SPECIAL and not apart and (waiter := mode.simply) is not None:
         if waiter.sees(_view_op, input):
             return link_view(result, input, int(waiter.grad), _view_node, _view_plan, None)
