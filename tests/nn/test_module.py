@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -231,3 +233,18 @@ def test_share_memory_and_compile() -> None:
     assert m.share_memory() is m
     m.compile()
     assert m(cg.ones(2, 3)).shape == (2, 4)
+
+
+def test_models_go_with_their_last_name() -> None:
+    """Without waiting for the garbage collector: the doctor tells a model that was dropped from one in use."""
+    model = cg.nn.Sequential(cg.nn.Linear(2, 3), cg.nn.Linear(3, 1))
+    optimizer = cg.optim.SGD(model.parameters(), lr=0.1)
+    model(cg.ones(1, 2)).sum().backward()
+    optimizer.step()
+    first = weakref.ref(model[0])
+    gc.disable()
+    try:
+        del model
+        assert first() is None
+    finally:
+        gc.enable()

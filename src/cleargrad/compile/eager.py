@@ -214,6 +214,8 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
     program.forget_making(graph)
     if cost < SHARED and program.only_native is not None:
         program.only_native = [(*part[:2], 1) for part in program.only_native]
+        if program.work < program.little:
+            program.be_short()
     return Parts(program, not isinstance(spec, Spec))
 
 

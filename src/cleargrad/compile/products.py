@@ -20,11 +20,11 @@ from cleargrad.codegen import gemm
 from cleargrad.codegen.expr import Var, add
 from cleargrad.codegen.jit import addresses
 from cleargrad.codegen.launch import SMALL
+from cleargrad.codegen.short import DATA, pointer
 from cleargrad.codegen.team import WAIT, team
 from cleargrad.compile.fuse import Member, Nest
 from cleargrad.compile.lazy import Buffer, Formulas
 from cleargrad.compile.loops import kernel_of
-from cleargrad.compile.program import DATA, pointer
 from cleargrad.compile.signature import structure
 from cleargrad.threads import when_chosen
 

@@ -8,7 +8,7 @@ compile/capture.py.
 
 from __future__ import annotations
 
-import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cleargrad.codegen import gemm, sequence
+from cleargrad.codegen import copying, gemm, sequence
 from cleargrad.codegen.jit import Kernel, addresses
 from cleargrad.codegen.llvm_text import Code, Val, element_of
+from cleargrad.codegen.short import Job
 from cleargrad.codegen.team import ALONE, RECORD, WAIT, team
 from cleargrad.compile import memory, scatter
 from cleargrad.compile.chains import Chain, ChainPlan, grouped, operands_of, planned
@@ -41,18 +42,10 @@ class OutOfRange(IndexError):
 
 
 SMALL = 16_384  # elements times work: below, one thread is quicker than two
+LITTLE = 4 * SMALL  # of a whole program: below, Python's lock is held while it runs
 kernels: dict[str, Kernel] = {}  # by structure, for all programs
 
-
-def find_data() -> int:
-    """Where in an array object its address stands; to ask NumPy for the address takes ten times as long."""
-    probe = np.zeros(3)
-    wanted = probe.__array_interface__["data"][0]
-    return next(k for k in range(8, 96, 8) if ctypes.c_void_p.from_address(id(probe) + k).value == wanted)
-
-
-DATA = find_data()
-pointer = ctypes.c_void_p.from_address
+OUT_OF_RANGE = "an index was out of range in a compiled program"
 empty = np.empty
 
 
@@ -60,6 +53,7 @@ class Program:
     """A compiled graph."""
 
     by_rows = True  # whether threads may keep to rows of their own
+    little = LITTLE
     told: frozenset[int] = frozenset()  # ids of tensors whose owner calls `bind` when they have other memory
     block: memory.Block | None
 
@@ -116,6 +110,8 @@ class Program:
         self.segments: list[Any] = []  # (first record, number of records), or an entry that the host runs
         words: list[int] = []
         records: list[list[int]] = []
+        self.work = 0  # of all kernels, about
+        self.final: dict[Buffer, Any] = {}  # outside tensors to which results are copied by the last kernels
         patches: dict[Buffer, list[tuple[int, int]]] = {}
         chosen: list[Kernel] = []
         self.error = np.zeros(1, np.int64)
@@ -145,7 +141,8 @@ class Program:
             begin = len(records)
             touched.forget()
 
-        for position, entry in enumerate(self.entries):
+        copies = self.final_copies()
+        for position, entry in enumerate([*self.entries, *copies]):
             give_way()
             launches = self.launches(entry)
             if launches is None:
@@ -153,7 +150,9 @@ class Program:
                 self.segments.append(entry)
                 continue
             for launch in launches:
-                flags = WAIT if touched.conflicts(launch.reads, launch.writes) else 0
+                waits = touched.conflicts(launch.reads, launch.writes) or isinstance(entry, FinalCopy)
+                flags = WAIT if waits else 0
+                self.work += launch.work
                 arguments = launch.words
                 if launch.calls is not None:
                     arguments = []
@@ -168,8 +167,28 @@ class Program:
         self.finish_records(words, records, chosen, inner)
         self.patches = patches
 
+    def final_copies(self) -> list[FinalCopy]:
+        """The copies that kernels can make of results to outside tensors; `copied` keeps the others."""
+        found, left = [], []
+        for tensor, buffer in self.copied:
+            form = tensor._form
+            if buffer.role == "inside" and form.dtype == buffer.dtype and form.flags.c_contiguous:
+                place = Buffer(buffer.number, buffer.shape, buffer.dtype, "outside", buffer.strides)
+                self.final[place] = tensor
+                found.append(FinalCopy(whole(place), whole(buffer)))
+            else:
+                left.append((tensor, buffer))
+        self.late = left
+        return found
+
     def launches(self, entry: Any) -> list[Launch] | None:
         """The kernels of an entry; None if the host must run it."""
+        if isinstance(entry, FinalCopy):
+            to, source = entry.to.buffer, entry.source.buffer
+            size = source.size * source.dtype.itemsize
+            words = [("address", entry.to), ("address", entry.source), size]
+            units_ = copying.units(size)
+            return [Launch(copying.kernel(), words, units_, size < 4 * SMALL, size // 4, [source], [to])]
         reads, writes = [load.buffer for load in memory.reads_of(entry)], memory.writes_of(entry)
         if isinstance(entry, Nest):
             count = units(entry)
@@ -179,8 +198,8 @@ class Program:
             kernel = kernels.get(arguments.key)
             if kernel is None:
                 kernel = kernels[arguments.key] = kernel_of(entry, arguments)
-            alone = count == 1 or prod(entry.space) * entry.work < SMALL
-            return [Launch(kernel, arguments.words, count, alone, reads, writes)]
+            work = prod(entry.space) * entry.work
+            return [Launch(kernel, arguments.words, count, count == 1 or work < SMALL, work, reads, writes)]
         if isinstance(entry, AddRows):
             columns = prod(entry.place.shape[1:])
             count = entry.places.buffer.size
@@ -188,9 +207,9 @@ class Program:
                 *(("address", load) for load in (entry.place, entry.rows, entry.places)),
                 ("error", None), count, columns, entry.place.shape[0],
             ]  # fmt: skip
-            alone = count * columns < SMALL
+            work = count * columns
             kernel = scatter.kernel(MEMORY[kind_of(entry.place.dtype)])
-            return [Launch(kernel, words, scatter.units(columns), alone, reads, writes)]
+            return [Launch(kernel, words, scatter.units(columns), work < SMALL, work, reads, writes)]
         if isinstance(entry, Product):
             return self.product(entry, reads, writes)
         if isinstance(entry, Native):
@@ -203,7 +222,7 @@ class Program:
         """What is packed for all, and one record in which each thread has calls of its own."""
         plan = self.chains[id(entry)]
         packing = [
-            Launch(step.kernel, addressed(step, loads), step.units, step.units == 1, reads, plan.work)
+            Launch(step.kernel, addressed(step, loads), step.units, step.units == 1, 0, reads, plan.work)
             for step, loads in plan.packing
         ]
         nests = {id(each): self.launches(each) for each in entry.entries if isinstance(each, Nest)}
@@ -218,7 +237,7 @@ class Program:
                     own.append(Call(step.kernel, addressed(step, loads), (0, step.units)))
             calls.append(own)
         whole = Launch(
-            sequence.kernel(), [], len(calls), False, [*reads, *plan.work], [*writes, *plan.work], calls
+            sequence.kernel(), [], len(calls), False, 0, [*reads, *plan.work], [*writes, *plan.work], calls
         )
         return [*packing, whole]
 
@@ -233,10 +252,10 @@ class Program:
                 if isinstance(word, tuple):
                     word = ("error", None) if word[0] == "error" else ("address", loads[word[0]], word[1])
                 words.append(word)
-            launch = Launch(
-                step.kernel, words, step.units, alone or step.units == 1, [*reads, work], [*writes, work]
+            alone_ = alone or step.units == 1
+            found.append(
+                Launch(step.kernel, words, step.units, alone_, entry.work, [*reads, work], [*writes, work])
             )
-            found.append(launch)
         return found
 
     def product(self, entry: Product, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
@@ -245,11 +264,10 @@ class Program:
         found = []
         for number, step in enumerate(needed.steps):
             words = addressed(step, loads)
-            last = number == len(needed.steps) - 1
-            alone = step.units == 1 or prod(entry.place.shape) * entry.left.shape[-1] < 4 * SMALL
-            found.append(
-                Launch(step.kernel, words, step.units, alone, [*reads, work], writes if last else [work])
-            )
+            written = writes if number == len(needed.steps) - 1 else [work]
+            cost = prod(entry.place.shape) * entry.left.shape[-1]
+            alone = step.units == 1 or cost < 4 * SMALL
+            found.append(Launch(step.kernel, words, step.units, alone, cost, [*reads, work], written))
         return found
 
     def finish_records(
@@ -294,6 +312,8 @@ class Program:
         if buffer in self.offsets:
             start = self.offsets[buffer]
             return ("arena", start, start + max(buffer.size, 1) * buffer.dtype.itemsize)
+        if buffer in self.final:
+            return (id(self.final[buffer]._data), 0, 1)
         if buffer in self.replaced:
             return (id(self.replaced[buffer]._data), 0, 1)
         array = self.outside_arrays.get(buffer)
@@ -301,31 +321,24 @@ class Program:
 
     # Running -----------------------------------------------------------------------------------------------
 
-    def run(
-        self, inputs: Sequence[np.ndarray], places: Sequence[np.ndarray | None] | None = None
-    ) -> list[np.ndarray]:
-        """Runs the program; outside tensors are changed in place. Outputs go to `places`, where such are given."""
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs the program; outside tensors are changed in place."""
         if self.block is None:
-            return self.run_in_borrowed_memory(inputs, places)
+            return self.run_in_borrowed_memory(inputs)
         for tensor, known in self.bound:
             if tensor._data is not known:
                 self.bind()
                 break
-        slots = self.slots
-        for array, words in zip(inputs, self.moving):
-            if words:
-                start = pointer(id(array) + DATA).value or 0
-                for position, shift in words:
-                    slots[position] = start + shift
-        outputs = []
-        for number, (shape, dtype, words) in enumerate(self.output_specs):
-            place = None if places is None else places[number]
-            output = empty(shape, dtype) if place is None else place
-            outputs.append(output)
-            if words:
-                start = pointer(id(output) + DATA).value or 0
-                for position, shift in words:
-                    slots[position] = start + shift
+        outputs = [empty(shape, dtype) for shape, dtype in self.output_specs]
+        self.pack(self.ids, 0, *map(id, inputs), *map(id, outputs))
+        if self.enter(self.job_at):
+            raise OutOfRange(OUT_OF_RANGE)
+        if not self.short:
+            self.run_long(inputs, outputs)
+        return outputs
+
+    def run_long(self, inputs: Sequence[np.ndarray], outputs: list[np.ndarray]) -> None:
+        """What is left when arrays are bound."""
         if self.only_native is not None:
             for part in self.only_native:
                 self.team.run(*part)
@@ -336,17 +349,14 @@ class Program:
             self.let_go()
         for tensor, buffer, result in self.copies:
             np.copyto(tensor._data, self.array(buffer) if result is None else result)
-        return outputs
 
-    def run_in_borrowed_memory(
-        self, inputs: Sequence[np.ndarray], places: Sequence[np.ndarray | None] | None
-    ) -> list[np.ndarray]:
+    def run_in_borrowed_memory(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         self.block = block = memory.borrow(self.size)
         try:
             if block.base != self.base:
                 self.words[self.inside] += block.base - self.base
                 self.base = block.base
-            return Program.run(self, inputs, places)
+            return Program.run(self, inputs)
         finally:
             self.block = None
             memory.give_back(block)
@@ -354,7 +364,7 @@ class Program:
     def refuse(self) -> None:
         """Nothing but the program's own memory has been written so far."""
         self.failed[0] = 0
-        raise OutOfRange("an index was out of range in a compiled program")
+        raise OutOfRange(OUT_OF_RANGE)
 
     def let_go(self) -> None:
         """Inputs and outputs belong to the caller: nothing here keeps them alive."""
@@ -366,20 +376,48 @@ class Program:
         self.team = team()
         self.slots = memoryview(self.words)  # type: ignore[arg-type]
         self.failed = memoryview(self.error)  # type: ignore[arg-type]
-        self.output_specs = [(b.shape, b.dtype, self.patches.get(b, [])) for b in self.plan.outputs]
-        self.moving = [self.patches.get(buffer, []) for buffer in self.plan.inputs]
+        self.output_specs = [(buffer.shape, buffer.dtype) for buffer in self.plan.outputs]
         self.arrays: dict[Buffer, np.ndarray] = dict(self.plan.constants)
         for buffer, array in self.plan.constants:
             self.patch(buffer, array)
         self.bind()
         stays = self.block is not None  # and so does all that lies in it
-        self.copies = [(t, b, self.array(b) if stays and b in self.offsets else None) for t, b in self.copied]
+        self.copies = [(t, b, self.array(b) if stays and b in self.offsets else None) for t, b in self.late]
         self.only_native = None
         if all(isinstance(segment, tuple) for segment in self.segments):
             self.only_native = [
                 (self.records_at + begin * RECORD * 8, count, threads)
                 for (begin, count), threads in zip(self.segments, self.threads, strict=True)
             ]
+        self.short = False
+        self.make_job()
+        if max(self.threads, default=1) == 1 and self.work < self.little:
+            self.be_short()
+
+    def make_job(self, fixed: int | None = None) -> None:
+        """How arrays are bound that are others at every run: inputs, but for fixed ones, and outputs."""
+        inputs, outputs = self.plan.inputs, self.plan.outputs
+        moving = [*enumerate(inputs[:fixed]), *enumerate(outputs, len(inputs))]
+        base = address(self.words)
+        patches = [
+            (number, base + 8 * position, shift)
+            for number, buffer in moving
+            for position, shift in self.patches.get(buffer, ())
+        ]
+        count = len(inputs) + len(outputs)
+        self.job = Job(count, patches, self.error)
+        self.ids, self.enter, self.job_at = self.job.ready()
+        self.pack = struct.Struct(f"{count}q").pack_into
+        if self.short:
+            self.be_short()
+
+    def be_short(self) -> None:
+        """Has all of it be run by the call that binds arrays, on one thread, if it is nothing but kernels."""
+        if self.only_native is None or self.copies or len(self.segments) > 2:
+            return
+        sizes = [count for _, count in self.segments]
+        self.job.records(self.records_at, sum(sizes[:1]), sum(sizes))
+        self.short = True
 
     def forget_making(self, graph: Graph) -> None:
         """Gives up what was needed to make it: many small objects, which Python would look through for ever."""
@@ -390,7 +428,7 @@ class Program:
         """Inputs from a number on are these arrays at every run."""
         for number, array in enumerate(arrays, first):
             self.patch(self.plan.inputs[number], array)
-            self.moving[number] = []
+        self.make_job(first)
 
     def leave_to_owner(self, tensors: Sequence[Tensor]) -> None:
         """`run` looks no more where these are: whoever gives them other memory calls `bind`."""
@@ -400,7 +438,7 @@ class Program:
     def bind(self) -> None:
         """Finds the outside tensors in memory."""
         followed: dict[int, tuple[Tensor, np.ndarray]] = {}  # each once, though it is read and written
-        for buffer, tensor in (*self.plan.outside, *self.replaced.items()):
+        for buffer, tensor in (*self.plan.outside, *self.replaced.items(), *self.final.items()):
             self.arrays[buffer] = tensor._data
             if id(tensor) not in self.told:
                 followed[id(tensor)] = (tensor, tensor._data)
@@ -507,9 +545,21 @@ class Launch:
     words: list[Any]
     units: int
     alone: bool
+    work: int  # about, in instructions for single elements; of chains it does not count
     reads: list[Buffer]
     writes: list[Buffer]
     calls: list[list[Call]] | None = None  # of a chain, by thread
+
+
+class FinalCopy(NamedTuple):
+    """A result that is copied to where it belongs when all else is done."""
+
+    to: Load
+    source: Load
+
+
+def whole(buffer: Buffer) -> Load:
+    return Load(buffer, buffer.shape, buffer.strides, 0, ())
 
 
 class Call(NamedTuple):

@@ -35,12 +35,5 @@ class Reading:
     def bind(self) -> None:
         """The same."""
 
-    def run(
-        self, inputs: Sequence[np.ndarray], places: Sequence[np.ndarray | None] | None = None
-    ) -> list[np.ndarray]:
-        outputs = [np.array(array, order="C") for array in replay(self.graph, inputs)]  # memory of their own
-        for number, place in enumerate(places or ()):
-            if place is not None:
-                np.copyto(place, outputs[number])
-                outputs[number] = place
-        return outputs
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.array(array, order="C") for array in replay(self.graph, inputs)]  # memory of their own

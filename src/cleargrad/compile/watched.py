@@ -32,6 +32,7 @@ LEAST = 1e-8  # seconds: less than that the clock cannot tell from nothing
 class WatchedProgram(Program):
     """A program that knows where its time goes."""
 
+    little = 0  # nothing is so short that it is not looked at
     by_rows = False  # chains have no times of their own for each entry
 
     def __init__(self, graph: Graph) -> None:
@@ -64,12 +65,12 @@ class WatchedProgram(Program):
     def forget_making(self, graph: Graph) -> None:
         """What it was made of is what is reported."""
 
-    def run(self, inputs: Sequence[np.ndarray], places: Any = None) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         self.runs += 1
         profiled = self.runs <= PROFILED
         self.only_native = None if profiled else self.whole
         begin = time.perf_counter()
-        outputs = super().run(inputs, places)
+        outputs = super().run(inputs)
         if not profiled and len(self.times) < KEPT:
             self.times.append(time.perf_counter() - begin)
         return outputs

@@ -553,16 +553,17 @@ class Module(Hooked, Stateful):
 def modules_within(root: Module) -> list[Module] | None:
     """A module and all below it, in the order of `named_modules`; None if one of them has its own way to walk."""
     found: dict[Module, None] = {}
+    return [*found] if walk_modules(root, found) else None
 
-    def walk(module: Module) -> bool:
-        if module in found:
-            return True
-        if getattr(module.named_modules, "__func__", None) is not Module.named_modules:
-            return False
-        found[module] = None
-        return all(walk(each) for each in module._modules.values() if each is not None)
 
-    return [*found] if walk(root) else None
+def walk_modules(module: Module, found: dict[Module, None]) -> bool:
+    """Adds a module and all below it. A function of its own: a closure that calls itself would keep them alive."""
+    if module in found:
+        return True
+    if getattr(module.named_modules, "__func__", None) is not Module.named_modules:
+        return False
+    found[module] = None
+    return all(walk_modules(each, found) for each in module._modules.values() if each is not None)
 
 
 def indented(text: str, spaces: int) -> str:
