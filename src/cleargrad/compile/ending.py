@@ -162,6 +162,7 @@ class Ending:
                 tensors[slot] = stand_in = wrap(array.view())
                 self.inputs.append(slot)
                 building.argument(stand_in)
+        self.needed = [*self.inputs, *[slot for slot, _ in self.bound], *inside]
         return tensors
 
     def relations(self, run: Run) -> list[tuple[int, int, int]]:
@@ -267,23 +268,22 @@ class Ending:
     def run(self, run: Run, living: list[tuple[int, Tensor]]) -> bool:
         """Computes all that waits, for tensors by their slots; False, and nothing is done, if the program does not
         suit the memory."""
-        outputs = self.outputs(run)
+        outputs = self.outputs(run.arrays(self.needed), run.numbers)
         if outputs is None:
             return False
         self.deliver(run, living, outputs)
         return True
 
-    def outputs(self, run: Any) -> list[np.ndarray] | None:
-        """Runs the program; None, and nothing is done, if it does not suit the memory."""
+    def outputs(self, arrays: Any, numbers: list[float]) -> list[np.ndarray] | None:
+        """Runs the program on the memory of sources, by their slots; None, and nothing is done, if it does not
+        suit it."""
         with self.lock:
-            tensors, copies = run.tensors, run.copies
-            if copies:
-                inputs = [run.array(slot) for slot in self.inputs]
-            else:
-                inputs = [tensors[slot]._form for slot in self.inputs]
-            if self.program is None or not self.binds(run, inputs):
+            if self.program is None:
                 return None
-            for array, number in zip(self.number_arrays, run.numbers):
+            inputs = [arrays[slot] for slot in self.inputs]
+            if not self.binds(arrays, inputs):
+                return None
+            for array, number in zip(self.number_arrays, numbers):
                 array[...] = number
             for option in self.options:
                 option.read()
@@ -297,12 +297,13 @@ class Ending:
                 outputs[k] = outputs[k].copy()
         return outputs
 
-    def binds(self, run: Run, inputs: list[np.ndarray]) -> bool:
+    def binds(self, arrays: Any, inputs: list[np.ndarray]) -> bool:
         """Gives the program the memory of this run's sources."""
-        tensors, copies = run.tensors, run.copies
         for slot, holder in self.bound:
-            array = copies[slot] if copies and slot in copies else tensors[slot]._form  # type: ignore[union-attr]
+            array = arrays[slot]
             if holder._data is not array:
+                if not same_layout(array, holder._data):
+                    return False
                 self.moved = True
                 holder._data = holder._form = array
         if self.moved:
@@ -310,7 +311,7 @@ class Ending:
             self.check_memory()
             self.moved = False
         for slot, owner, offset in self.related:
-            if address(run.array(slot)) - address(run.array(owner)) != offset:
+            if address(arrays[slot]) - address(arrays[owner]) != offset:
                 return False
         if self.overlaps:
             return False
@@ -385,6 +386,10 @@ def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
     order = sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis])
     memory = whole.transpose(order).reshape(-1).view(np.uint8)
     return np.ndarray(form.shape, form.dtype, memory, address(form) - address(frame), form.strides)
+
+
+def same_layout(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and one.strides == other.strides and one.dtype == other.dtype
 
 
 def forgetting(ending: weakref.ref[Ending]) -> Callable[[Any], None]:

@@ -156,7 +156,6 @@ class Guards:
 
     def compare_tensor(self, name: str, value: Tensor, given: bool) -> None:
         self.note(name, value)
-        self.keep_class(value)
         edge = value._edge
         if edge is not None and type(edge) is not AccumulateGrad:
             raise Unproven("a tensor from outside has a history")
@@ -165,9 +164,11 @@ class Guards:
         if given:
             if type(value) is not Tensor or edge is not None:
                 raise Unproven("a parameter comes with the call")
+            self.tag(Tensor)
             self.given.append(value)
             self.refuse(f"type({name}) is not Tensor or {name}._edge is not None")
         else:
+            self.keep_class(value)
             self.compare_object(name, value)
             if not any(each is value for each in self.lasting):
                 self.lasting.append(value)

@@ -123,7 +123,8 @@ class Witness(Reader):
         state, grad, guards = default_generator.get_state(), mode.grad, self.guards
         for each in TENSORS:
             guards.tag(each)
-        guards.refuse(f"len(args) != {len(args)} or list(kwargs) != {list(kwargs)}")
+        names = f"list(kwargs) != {list(kwargs)}" if kwargs else "kwargs"
+        guards.refuse(f"len(args) != {len(args)} or {names}")
         for k, value in enumerate(args):
             self.read(lambda k=k: f"args[{k}]", value, given=True)  # type: ignore[misc]
         for name, value in kwargs.items():

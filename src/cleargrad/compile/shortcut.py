@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from cleargrad.autograd.node import FREED, AccumulateGrad, Node, make_node, split_edge
 from cleargrad.compile import waiting
 from cleargrad.compile.known_pass import is_hooked
@@ -29,19 +27,6 @@ from cleargrad.core.watch import watch
 
 MISSED: Any = object()  # what an attempt gives that was none
 MANY = 512  # tensors that a call gives back, or nodes behind them
-
-
-class Replay:
-    """A run of a program for other tensors than those of the run that it was made of."""
-
-    __slots__ = ("copies", "numbers", "tensors")
-
-    def __init__(self, tensors: list[Tensor | None], numbers: list[float]) -> None:
-        self.tensors, self.numbers = tensors, numbers
-        self.copies: dict[int, np.ndarray] = {}
-
-    def array(self, slot: int) -> np.ndarray:
-        return self.tensors[slot]._form  # type: ignore[union-attr]
 
 
 class Shortcut:
@@ -64,18 +49,19 @@ class Shortcut:
         self.draws = [draw[:3] for draw in witness.draws]
         self.drawn: list[tuple[int, int]] = []  # slots of random numbers, and which they are
         self.made_here: list[int] = []  # slots of what the call has made itself
-        texts = [self.source(x, slot) if x is not None else "None" for slot, x in enumerate(sources)]
+        texts = [self.array(x, slot) if x is not None else "None" for slot, x in enumerate(sources)]
         if set(self.made_here).intersection(self.ending.written):
             raise Unproven("it writes to what it has made itself")
-        self.outputs: list[tuple[Callable, tuple]] = []  # how tensors are made that the call gives or sets
-        self.places: dict[int, int] = {}  # in `outputs`, by the ids of the tensors of this call
+        self.lines: list[str] = []  # of what is done behind the program
+        self.kept_here: dict[str, Any] = dict(NAMES)
+        self.places: dict[int, str] = {}  # tensors that the call makes, by the ids of those of this call
         self.containers: list[Any] = []
+        self.found: list[str] = []  # how things are found that change, or that a result is made of
         self.effects(witness)
-        self.template = self.part(result)
-        changed = ", ".join(self.changed)
-        self.holds = guards.function(
-            "args, kwargs", f"[{', '.join(texts)}], ({changed}{',' if changed else ''})"
-        )
+        self.finish = self.written(self.part(result))
+        written = [self.source(sources[slot]) for slot in self.ending.written]
+        parts = f"[{', '.join(texts)}]", *map(tuple_of, (written, self.found))
+        self.holds = guards.function("args, kwargs", ", ".join(parts))
         self.alive = [True]
         self.kept = [weakref.ref(each, self.ender(self.alive)) for each in guards.same]
         self.leaves = [weakref.ref(each) for each in guards.lasting if type(each._edge) is AccumulateGrad]
@@ -84,7 +70,7 @@ class Shortcut:
         self.version = structure.version
         self.runs = 0
         del self.witness, self.guards, self.given, self.made, self.made_here, self.places
-        del self.containers, self.changed
+        del self.containers, self.found, self.lines, self.kept_here
 
     @staticmethod
     def ender(alive: list[bool]) -> Callable[[Any], None]:
@@ -92,8 +78,13 @@ class Shortcut:
 
     # Making ------------------------------------------------------------------------------------------------
 
+    def array(self, tensor: Tensor, slot: int) -> str:
+        """How the memory is found that the program reads or writes, as an expression among the guards."""
+        found = self.source(tensor, slot)
+        return found if found == "None" else self.guards.variables.get(f"{found}._form", f"{found}._form")
+
     def source(self, tensor: Tensor, slot: int = -1) -> str:
-        """How a tensor is found that the program reads or writes, as an expression among the guards."""
+        """How a tensor is found, as an expression among the guards."""
         guards = self.guards
         if guards.is_known(tensor):
             return guards.name_of(tensor)
@@ -124,40 +115,56 @@ class Shortcut:
             version, place, edge, form = witness.before[id(tensor)]
             if tensor._edge is not edge or tensor._form is not form:
                 raise Unproven("a tensor from outside gets another history or other memory")
-        self.changes, self.changed = [], []  # of versions, and how the tensors are found
         for tensor in (*witness.guards.lasting, *self.given):
             version, place, *_ = witness.before[id(tensor)]
             cell = tensor._ver
             if cell is not None and cell[1] != version:
-                moved = cell[2] if cell[2] is not place else None
-                self.changes.append((cell[1] - version, moved))
-                self.changed.append(self.source(tensor))
-        self.gradients: list[tuple[Any, int | None]] = []
+                self.lines += [
+                    f"cell = cell_of({self.find(self.source(tensor))})",
+                    f"cell[0], cell[1] = tick(), cell[1] + {cell[1] - version}",
+                ]
+                if cell[2] is not place:
+                    self.lines.append(f"cell[2] = {self.hold(cell[2])}")
         for leaf in witness.settled.values():
             grad = leaf._grad
-            if grad is None:
-                self.gradients.append((weakref.ref(leaf), None))
-                continue
-            if self.slot_of(grad) is None or grad._edge is not None or grad._base is not None:
+            if grad is not None and (
+                self.slot_of(grad) is None or grad._edge is not None or grad._base is not None
+            ):
                 raise Unproven("a gradient is set to a tensor that the call has not made")
-            self.gradients.append((weakref.ref(leaf), self.output(grad)))
-        self.cleared = watch.cleared if witness.cleared else None
+            value = "None" if grad is None else self.output(grad)
+            self.lines.append(f"{self.hold(weakref.ref(leaf))}()._grad = {value}")
+        if witness.cleared:
+            self.lines.append(f"watch.cleared = {self.hold(watch.cleared)}")
 
-    def output(self, tensor: Tensor) -> int:
-        """The place in `outputs` of a tensor that the call has made."""
-        place = self.places.get(id(tensor))
-        if place is None:
+    def hold(self, thing: Any) -> str:
+        """A name for something that the lines behind the program keep."""
+        name = f"k{len(self.kept_here)}"
+        self.kept_here[name] = thing
+        return name
+
+    def find(self, text: str) -> str:
+        """A name, in the lines behind the program, for what an expression among the guards gives."""
+        self.found.append(text)
+        return f"found[{len(self.found) - 1}]"
+
+    def output(self, tensor: Tensor) -> str:
+        """The name of a tensor that the call makes."""
+        name = self.places.get(id(tensor))
+        if name is None:
             how = self.how_made(tensor)
-            place = self.places[id(tensor)] = len(self.outputs)
-            self.outputs.append(how)
-            if place > MANY:
+            name = self.places[id(tensor)] = f"x{len(self.places)}"
+            self.lines.append(f"{name} = {how}")
+            if tensor._base is None and tensor._ver is not None and tensor._ver[1]:
+                _, count, place, *_ = tensor._ver
+                self.lines.append(f"{name}._ver = [tick(), {count}, {self.hold(place)}, None]")
+            if len(self.places) > MANY:
                 raise Unproven("it gives back too many tensors")
-        return place
+        return name
 
-    def how_made(self, tensor: Tensor) -> tuple[Callable, tuple]:
+    def how_made(self, tensor: Tensor) -> str:
         for alias, origin in self.witness.aliases:
             if alias is tensor:
-                return detached, (self.output(origin),)
+                return f"{self.output(origin)}.detach()"
         slot = self.slot_of(tensor)
         if slot is None or tensor._grad is not None or vars(tensor):
             raise Unproven("it gives back a tensor with a gradient or attributes of its own")
@@ -170,42 +177,51 @@ class Shortcut:
         owner, form = self.ending.owners[slot], self.ending.forms[slot]
         if form is None:
             raise Unproven("it gives back a view of memory from outside")
-        base, cell = tensor._base, tensor._ver
-        if base is None:
+        if tensor._base is None:
             if owner != slot:
                 raise Unproven("it gives back another tensor on the same memory")
-            changed = None if cell is None or not cell[1] else (cell[1], cell[2])
-            if form.flags.c_contiguous:
-                return taken, (self.ending.given.index(slot), tensor._edge, changed)
-            return made, (slot, form, tensor._edge, changed)
-        if tensor._edge is not None or self.slot_of(base) != owner:
+            array = f"outputs[{self.ending.given.index(slot)}]"
+            if not form.flags.c_contiguous:
+                array = f"value(arrays, {slot}, {self.hold(form)})"
+            return f"wrap({array})" if edge is None else f"wrap({array}, renewed({self.hold(edge)}))"
+        if edge is not None or self.slot_of(tensor._base) != owner:
             raise Unproven("it gives back a view with a history")
-        return viewed, (slot, form, self.output(base))
+        return f"wrap_view(value(arrays, {slot}, {self.hold(form)}), {self.output(tensor._base)})"
 
-    def part(self, value: Any) -> tuple[Callable, Any]:
+    def part(self, value: Any) -> str:
         """How a part of the result is made."""
         kind = type(value)
         if not isinstance(value, Tensor) and self.guards.is_known(value):
-            self.changed.append(self.guards.name_of(value))
-            return found, len(self.changed) - 1
+            return self.find(self.guards.name_of(value))
         if isinstance(value, Tensor):
             if self.slot_of(value) is not None or any(alias is value for alias, _ in self.witness.aliases):
-                return output, self.output(value)
+                return self.output(value)
             if not any(each is value for each in (*self.guards.lasting, *self.given)):
                 raise Unproven("it gives back what no program makes")
-            self.changed.append(self.source(value))
-            return found, len(self.changed) - 1
+            return self.find(self.source(value))
         if value is None or kind in (bool, int, float, complex, str, bytes):
-            return fixed, value
+            return self.hold(value)
         if kind in (list, dict):
             if any(each is value for each in self.containers):
                 raise Unproven(f"it gives back the same {kind.__name__} twice")
             self.containers.append(value)
-        if kind in (tuple, list):
-            return several, (kind, [self.part(each) for each in value])
+        if kind is list:
+            return f"[{', '.join([self.part(each) for each in value])}]"
+        if kind is tuple:
+            return tuple_of([self.part(each) for each in value])
         if kind is dict and all(type(key) in (str, int) for key in value):
-            return named, {key: self.part(each) for key, each in value.items()}
+            return "{" + ", ".join([f"{key!r}: {self.part(each)}" for key, each in value.items()]) + "}"
         raise Unproven(f"it gives back a {kind.__name__}")
+
+    def written(self, result: str) -> Callable[[list, tuple], Any]:
+        """The function that does all that comes behind the program, and gives the result."""
+        lines = self.lines
+        if any("(arrays, " in line for line in lines):
+            lines = ["arrays = dict(zip(given, outputs))", *lines]
+        text = "\n    ".join(["def finish(outputs, found):", *lines, f"return {result}"])
+        scope = dict(self.kept_here, given=self.ending.given, value=self.ending.value)
+        exec(compile(text, "<what a compiled function gives>", "exec"), scope)
+        return scope["finish"]
 
     # Running -----------------------------------------------------------------------------------------------
 
@@ -225,23 +241,17 @@ class Shortcut:
                 return MISSED
             return self.run(*found)
 
-    def run(self, sources: list, tensors: tuple) -> Any:
-        ending = self.ending
-        for slot, holder in ending.bound:
-            form, known = sources[slot]._form, holder._data
-            if form is not known and not same_layout(form, known):
-                return MISSED
-        for slot in ending.written:
-            written = sources[slot]
-            if (lent or written._form.base is not None) and is_lent(written):
+    def run(self, arrays: list, written: tuple, found: tuple) -> Any:
+        for tensor in written:
+            if (lent or tensor._form.base is not None) and is_lent(tensor):
                 return MISSED
         if self.draws:
             state = default_generator.get_state()
             drawn = [run(*operands, **attrs) for run, operands, attrs in self.draws]
             for slot, number in self.drawn:
-                sources[slot] = wrap(drawn[number])
+                arrays[slot] = drawn[number]
         try:
-            outputs = ending.outputs(Replay(sources, self.numbers))
+            outputs = self.ending.outputs(arrays, self.numbers)
         except OutOfRange:
             outputs = None  # Python says which call it is
         if outputs is None:
@@ -250,24 +260,8 @@ class Shortcut:
             return MISSED
         self.runs += 1
         if self.tree.ends is not None:
-            self.tree.note(self.why, ending.calls, ending, self.place)
-        arrays = dict(zip(ending.given, outputs))
-        values: list[Tensor] = []
-        for make, how in self.outputs:
-            values.append(make(self, outputs, arrays, values, *how))
-        now = tick()
-        for tensor, (count, place) in zip(tensors, self.changes):
-            cell = cell_of(tensor)
-            cell[0] = now
-            cell[1] += count
-            if place is not None:
-                cell[2] = place
-        for leaf, gradient in self.gradients:
-            leaf()._grad = None if gradient is None else values[gradient]  # type: ignore[union-attr]
-        if self.cleared is not None:
-            watch.cleared = self.cleared
-        build, what = self.template
-        return build(what, tensors, values)
+            self.tree.note(self.why, self.ending.calls, self.ending, self.place)
+        return self.finish(outputs, found)
 
     def settle(self) -> bool:
         """Whether a change of modules, hooks, groups or settings is none that the proof has to do with."""
@@ -291,29 +285,6 @@ def seen(run: Callable, attrs: dict[str, Any], number: int, origin: Tensor) -> T
     return wrap(views[number] if isinstance(views, (list, tuple)) else views)
 
 
-# What is made of outputs -----------------------------------------------------------------------------------
-
-
-def taken(
-    shortcut: Any, outputs: list, arrays: dict, values: list, number: int, edge: Any, changed: Any
-) -> Tensor:
-    """An output as it is."""
-    tensor = wrap(outputs[number], None if edge is None else renewed(edge))
-    if changed is not None:
-        tensor._ver = [tick(), *changed, None]
-    return tensor
-
-
-def made(
-    shortcut: Any, outputs: list, arrays: dict, values: list, slot: int, form: Any, edge: Any, changed: Any
-) -> Tensor:
-    """An output in another layout."""
-    tensor = wrap(shortcut.ending.value(arrays, slot, form), None if edge is None else renewed(edge))
-    if changed is not None:
-        tensor._ver = [tick(), *changed, None]
-    return tensor
-
-
 def renewed(node: Node) -> Node:
     """A node like another: hooks that one result is given are not on those of other calls."""
     found = make_node(type(node), node.edges, node.saved, node.plan, node.shape, node.dtype)  # type: ignore[arg-type]
@@ -321,42 +292,14 @@ def renewed(node: Node) -> Node:
     return found
 
 
-def viewed(
-    shortcut: Any, outputs: list, arrays: dict, values: list, slot: int, form: np.ndarray, base: int
-) -> Tensor:
-    return wrap_view(shortcut.ending.value(arrays, slot, form), values[base])
+# What the lines behind a program call by name.
+NAMES = {
+    "cell_of": cell_of, "renewed": renewed, "tick": tick, "watch": watch, "wrap": wrap, "wrap_view": wrap_view,
+}  # fmt: skip
 
 
-def detached(shortcut: Any, outputs: list, arrays: dict, values: list, origin: int) -> Tensor:
-    return values[origin].detach()
-
-
-# What a result is made of ----------------------------------------------------------------------------------
-
-
-def output(place: int, tensors: tuple, values: list) -> Tensor:
-    return values[place]
-
-
-def found(place: int, tensors: tuple, values: list) -> Any:
-    return tensors[place]
-
-
-def fixed(value: Any, tensors: tuple, values: list) -> Any:
-    return value
-
-
-def several(what: tuple, tensors: tuple, values: list) -> Any:
-    kind, parts = what
-    return kind([build(each, tensors, values) for build, each in parts])
-
-
-def named(parts: dict, tensors: tuple, values: list) -> dict:
-    return {key: build(each, tensors, values) for key, (build, each) in parts.items()}
-
-
-def same_layout(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.shape == other.shape and one.strides == other.strides and one.dtype == other.dtype
+def tuple_of(texts: list[str]) -> str:
+    return f"({', '.join(texts)}{',' if texts else ''})"
 
 
 def check_freed(edge: Any) -> None:

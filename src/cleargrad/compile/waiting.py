@@ -141,6 +141,13 @@ class Run:
         copy = self.copies.get(slot)
         return self.tensors[slot]._form if copy is None else copy  # type: ignore[union-attr]
 
+    def arrays(self, slots: list[int]) -> dict[int, np.ndarray]:
+        """The memory of some sources."""
+        if self.copies:
+            return {slot: self.array(slot) for slot in slots}
+        tensors: list[Any] = self.tensors
+        return {slot: tensors[slot]._form for slot in slots}
+
     def slot_of(self, tensor: Tensor) -> int | None:
         slot = self.known.get(id(tensor))
         return Made(tensor._slot) if slot is None and is_made(tensor, self) else slot
