@@ -12,8 +12,8 @@ import cleargrad as cg
 import cleargrad.multiprocessing as mp
 
 
-def add_rank(rank: int, model: Any, numbers: Any) -> None:
-    with cg.no_grad():
+def add_rank(rank: int, model: Any, numbers: Any, lock: Any) -> None:
+    with lock, cg.no_grad():  # an addition reads and writes: two at a time would lose one
         for parameter in model.parameters():
             parameter.add_(rank + 1)
         numbers[rank] = rank + 10
@@ -42,7 +42,8 @@ def test_processes_write_to_shared_memory(method: str) -> None:
     numbers = cg.zeros(3).share_memory_()
     assert numbers.is_shared() and model.weight.is_shared() and numbers[1:].is_shared()
     assert not cg.zeros(3).is_shared()
-    mp.start_processes(add_rank, args=(model, numbers), nprocs=2, start_method=method)
+    lock = mp.get_context(method).Lock()
+    mp.start_processes(add_rank, args=(model, numbers, lock), nprocs=2, start_method=method)
     assert numbers.tolist() == [10, 11, 0]
     cg.testing.assert_close(model.weight.detach(), before + 3)
     model(cg.ones(1, 2)).sum().backward()

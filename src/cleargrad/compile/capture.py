@@ -66,19 +66,20 @@ class Compiled:
         return self.tree.endings
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if mode.recorder is not None or (mode.waiter is not None and mode.waiter.compiled):
+        how = gate.how or mode.how
+        if how != SPECIAL:
+            if watch.observer is None:
+                for shortcut in self.shortcuts:
+                    if shortcut.how == how:
+                        result = shortcut.attempt(args, kwargs)
+                        if result is not MISSED:
+                            return result
+        elif mode.recorder is not None or (mode.waiter is not None and mode.waiter.compiled):
             return self.function(*args, **kwargs)  # it is a part of another one
-        if mode.waiter is not None:  # calls around it wait, too: those before it come first
+        elif mode.waiter is not None:  # calls around it wait, too: those before it come first
             settle()
             with at_once():
                 return self(*args, **kwargs)
-        how = gate.how or mode.how
-        if watch.observer is None and how != SPECIAL:
-            for shortcut in self.shortcuts:
-                if shortcut.how == how:
-                    result = shortcut.attempt(args, kwargs)
-                    if result is not MISSED:
-                        return result
         waiter = self.waiters.waiter
         if waiter is None:
             waiter = self.waiters.waiter = Waiter(
