@@ -42,25 +42,53 @@ F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ndarray = np.ndarray
 
 
-def in_order(roots: Sequence[Tensor], waiting: dict[Node, int]) -> Iterator[Node]:
-    """The nodes behind some roots, each after all its consumers; `waiting` says how many those are.
-
-    One ready node, the usual case, never touches the heap.
+class Ready:
+    """Nodes that wait for their turn: leaves at once, then the newest; of several leaves the one that
+    `std::priority_queue` gives, since hooks show their order, and PyTorch's is that.
     """
-    heap: list[tuple[int, int, Node]] = []
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, Node]] = []
+
+    def push(self, node: Node) -> None:
+        heap, entry = self.heap, (heap_key(node), node)
+        heap.append(entry)
+        self.rise(len(heap) - 1, entry)
+
+    def pop(self) -> Node:
+        heap = self.heap
+        last = heap.pop()
+        if not heap:
+            return last[1]
+        first, hole, child = heap[0][1], 0, 2
+        while child < len(heap):
+            if heap[child][0] > heap[child - 1][0]:
+                child -= 1
+            heap[hole] = heap[child]
+            hole, child = child, 2 * child + 2
+        if child == len(heap):
+            heap[hole] = heap[child - 1]
+            hole = child - 1
+        self.rise(hole, last)
+        return first
+
+    def rise(self, hole: int, entry: tuple[int, Node]) -> None:
+        heap = self.heap
+        while hole and heap[(hole - 1) // 2][0] > entry[0]:
+            heap[hole] = heap[(hole - 1) // 2]
+            hole = (hole - 1) // 2
+        heap[hole] = entry
+
+
+def in_order(roots: Sequence[Tensor], waiting: dict[Node, int]) -> Iterator[Node]:
+    """The nodes behind some roots, each after all its consumers; `waiting` says how many those are."""
+    ready = Ready()
     for node in {split_edge(edge_of(root))[0]: None for root in roots}:
         if waiting[node] == 0:
-            heappush(heap, (heap_key(node), id(node), node))
-    ready: Node | None = None
-    while heap or ready is not None:
-        if ready is None:
-            node = heappop(heap)[2]
-        elif heap:
-            node = heappushpop(heap, (heap_key(ready), id(ready), ready))[2]
-        else:
-            node = ready
+            ready.push(node)
+    while ready.heap:
+        node = ready.pop()
         yield node
-        ready = None
         for edge in node.edges:
             if edge is not None:
                 if type(edge) is Output:
@@ -68,9 +96,7 @@ def in_order(roots: Sequence[Tensor], waiting: dict[Node, int]) -> Iterator[Node
                 left = waiting[edge] - 1
                 waiting[edge] = left
                 if left == 0:
-                    if ready is not None:
-                        heappush(heap, (heap_key(ready), id(ready), ready))
-                    ready = edge
+                    ready.push(edge)
 
 
 def newest_first(roots: Sequence[Tensor]) -> Iterator[Node]:
