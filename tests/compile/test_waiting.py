@@ -379,3 +379,23 @@ def test_modes_hold_for_calls_that_are_made_at_once():
             assert (x @ x.T).dtype == torch.bfloat16
         with torch.inference_mode():
             assert (x * 2).is_inference()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_default_dtype_takes_part(backend):
+    """Quotients of integers are of the default dtype: what was called under one is computed under it."""
+    quotient = torch.compile(lambda x: torch.arange(3) / x, backend=backend)
+    kinds = [torch.float32] * 6 + [torch.float64] * 6 + [torch.float32, torch.float64] * 3
+    try:
+        with torch.waiting():
+            for kind in kinds:
+                before = torch.arange(3) / 7
+                was = torch.get_default_dtype()
+                torch.set_default_dtype(kind)
+                after = torch.arange(3) / 7
+                assert (before.dtype, after.dtype) == (was, kind)
+                assert (before.numpy().dtype, after.numpy().dtype) == (was.numpy, kind.numpy)
+                result = quotient(torch.tensor(7))
+                assert result.dtype == kind and result.tolist() == after.tolist()
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -102,8 +102,7 @@ class Ending:
         try:
             record()
             del record
-            if self.defaults != structure.defaults:
-                self.let_go()  # it may be of another dtype inside: the next run begins anew
+            if self.is_outdated():
                 return
             program = make(self.graph)
             program.fix(len(self.inputs), self.fixed)
@@ -112,11 +111,19 @@ class Ending:
             self.check_memory()
             self.program = program
         except Exception as failure:
-            if not self.gone:  # with its parameters goes a part of the graph
+            if not self.gone and not self.is_outdated():  # with its parameters goes a part of the graph
                 self.failure = in_words(failure)
         finally:
             if self.gone:
                 self.let_go()  # of what was recorded since, too
+
+    def is_outdated(self) -> bool:
+        """Whether the default dtype has changed while calls were recorded, which may be of another one inside.
+
+        If so, there is no program, and the next run begins anew.
+        """
+        self.gone = self.gone or self.defaults != structure.defaults
+        return self.gone
 
     def read_steps(self, run: Run) -> None:
         """Which memory each slot lies in, and which is written."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.acts import Act, Called, Changed
+from cleargrad.core.dtype import dtype, get_default_dtype
 from cleargrad.core.tensor import Tensor, is_lent, lent, value_of
 from cleargrad.errors import Place, user_place
 from cleargrad.threads import when_chosen
@@ -243,6 +244,7 @@ class Tree:
 
     def __init__(self) -> None:
         self.first = Step((), None, (), [], None)
+        self.default = get_default_dtype()
         self.forget()
         trees.add(self)
 
@@ -265,9 +267,19 @@ class Tree:
         if ending in self.endings:
             self.endings.remove(ending)
 
+    def turn_to(self, default: dtype) -> None:
+        """With another default dtype the same calls give other results: they are other traces, known or not."""
+        first = self.first
+        self.beginnings[self.default] = first.next, first.others, first.endings, first.passes
+        first.next, first.others, first.endings, first.passes = self.beginnings.pop(
+            default, (None, [], {}, [])
+        )
+        self.default = default
+
     def forget(self) -> None:
         """Nothing is known."""
         self.age += 1
+        self.beginnings: dict[dtype, tuple] = {}  # what came first under other default dtypes
         self.first.next, self.first.others = None, []
         self.first.endings, self.first.passes = {}, []
         self.size = 0  # steps

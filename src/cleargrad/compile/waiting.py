@@ -38,7 +38,8 @@ from cleargrad.compile.again import way_of
 from cleargrad.compile.computing import LENGTH, SHORT, compute, is_short
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.passes import DRAWS
-from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made
+from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made, trees
+from cleargrad.core.dtype import dtype, when_default_changes
 from cleargrad.core.mode import SEEN, at_once, mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.shortage import shortage
@@ -790,6 +791,18 @@ def forms_of(act: Pulled, operands: Sequence) -> list | None:
     finally:
         mode.set(**before)
     return [None if out is None else ghost(out._form.shape, out._form.dtype) for out in outs]
+
+
+def before_default(default: dtype) -> None:
+    """What waits was called under the default dtype that there is now."""
+    with lock:
+        for run in list(active):
+            run.waiter.finish(run)
+        for tree in list(trees):
+            tree.turn_to(default)
+
+
+when_default_changes.append(before_default)
 
 
 def before_fork() -> None:

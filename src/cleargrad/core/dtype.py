@@ -7,6 +7,7 @@ numbers. Read next: core/tensor.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -109,6 +110,9 @@ def of_array(array: np.ndarray) -> dtype | None:
     return OF_NUMPY.get(array.dtype)
 
 
+when_default_changes: list[Callable[[dtype], object]] = []  # called before, with what it will be
+
+
 def get_default_dtype() -> dtype:
     return _default
 
@@ -119,6 +123,10 @@ def set_default_dtype(kind: dtype, /) -> None:
     if not isinstance(kind, dtype) or kind.category != FLOAT:
         rule = f"only floating-point types are supported as the default type, not {kind}"
         raise error(TypeError, "set_default_dtype", rule)
+    if kind is _default:
+        return
+    for call in when_default_changes:
+        call(kind)
     _default = kind
     structure.version += 1
     structure.defaults += 1
