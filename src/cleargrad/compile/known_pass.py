@@ -3,7 +3,7 @@
 The nodes behind a loss follow from the calls that made them, and those are the trace. So a pass through a graph of
 which every node was made since the trace began, without hooks or writes, takes the steps that it took the last
 time: nothing is walked. Leaves get their gradients, which wait, or have more added to those that wait already, and
-nodes let go what they saved. Read next: compile/computing.py.
+nodes let go what they saved. Read next: compile/pass_behind.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cleargrad.autograd.node import AccumulateGrad, Node, note_pass, split_edge
-from cleargrad.autograd.walk import count_consumers, is_own
+from cleargrad.autograd.walk import count_consumers, in_order, is_own
 from cleargrad.compile.traces import Fixed, Source, Step, is_made
 from cleargrad.core.mode import structure
 from cleargrad.core.tensor import Tensor, cell_of, tick
+from cleargrad.core.watch import watch
 from cleargrad.errors import user_place
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ class KnownPass:
         self.steps: list[Step] = run.steps[self.steps_before :]
         self.last = run.at
         self.count = len(run.tensors) - self.first
-        numbers = [(self.places.get(id(node), -1), position) for node, position in run.pulled or ()]
+        numbers = [
+            (self.places.get(id(node), -1), places[k - len(step.wants) + len(places)])
+            for step, node, places in run.pulled or ()
+            for k in step.free
+        ]
         self.numbers, self.places = numbers, {}
         for want in [want for step in self.steps for want in step.wants]:
             if type(want) is Source or (type(want) is Fixed and want.kind is float and self.inputs):
@@ -110,14 +115,22 @@ class KnownPass:
                 if node is not None:
                     node.free()
             note_pass(root)
+        tell([run.tensors[slot] for slot in self.leaves])
+
+
+def tell(leaves: list[Any]) -> None:
+    """Whoever listens hears which leaves got gradients."""
+    if watch.observer is not None:
+        for leaf in leaves:
+            watch.observer.leaf_filled(leaf)
 
 
 def pass_of(run: Run, root: Tensor, retain_graph: bool) -> KnownPass | None:
     """A pass that is about to be walked, if it can be known: what lies behind the root was all made by this run."""
     numbers = {id(node): k for k, each in enumerate(run.nodes) if (node := each()) is not None}
     nodes: dict[int, int] = {}
-    leaves: dict[int, int | None] = {}
-    for node in count_consumers((root,)):
+    leaves: dict[int, int | None] = {}  # in the order in which they get their gradients
+    for node in in_order((root,), count_consumers((root,))):
         if is_hooked(node):
             return None
         if type(node) is AccumulateGrad:

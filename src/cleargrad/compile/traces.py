@@ -112,6 +112,7 @@ class Step:
     __slots__ = (
         "act",
         "again",
+        "behind",
         "changes",
         "end",
         "endings",
@@ -157,6 +158,7 @@ class Step:
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it
         self.passes: list[Any] = []  # backward passes that began here (compile/known_pass.py)
+        self.behind: list[Any] = []  # and those that began behind a look here (compile/pass_behind.py)
         self.endings: dict[tuple, Any] = {}  # programs of the trace that ends here, by what is left alive
 
     def takes(self, facts: tuple, operands: Sequence, run: Any) -> bool:

@@ -37,6 +37,7 @@ from cleargrad.compile.acts import (
 from cleargrad.compile.again import way_of
 from cleargrad.compile.computing import LENGTH, SHORT, compute, is_short
 from cleargrad.compile.known_pass import pass_of
+from cleargrad.compile.pass_behind import Before, go_behind
 from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made, trees
 from cleargrad.core.dtype import dtype, when_default_changes
@@ -55,7 +56,6 @@ from cleargrad.core.tensor import (
     value_of,
     wrap,
 )
-from cleargrad.core.watch import watch
 from cleargrad.errors import error, user_frame, user_place
 from cleargrad.ops.apply import call, check_operands, link
 from cleargrad.ops.op import Op
@@ -95,8 +95,8 @@ class Run:
         # How the graph grew: for every source whether it is a leaf, for every call the plan of its node.
         self.plans: list[Any] = []
         self.nodes: list[weakref.ref[Node]] = []
-        # While a pass is walked that may be known later: nodes whose numbers it took, and where they saved them.
-        self.pulled: list[tuple[Node, int]] | None = None
+        # While a pass is walked that may be known later: steps, their nodes, and where those saved what they read.
+        self.pulled: list[tuple[Step, Node, list[int]]] | None = None
         self.plain = True  # whether nothing but calls made the graph what it is
         self.outside: set[int] = set()  # slots that were made, but lie in the memory of sources
         self.held = 0  # bytes of sources
@@ -221,6 +221,7 @@ class Waiter:
     witness: Any = None  # who sees a call of a compiled function, to prove what it depends on
     grad: bool | None = None  # whether gradients are recorded; None in inference mode, too, and when aside
     spared = 0  # calls that doors make at once, before one waits again
+    before: Before | None = None  # the run that a look has ended, and whose graph may be there yet
     short = 0  # traces in a row that were so short that waiting gained nothing
 
     def __init__(self, make: Callable, tree: Tree, whole: str | None = None) -> None:
@@ -584,30 +585,35 @@ class Waiter:
 
     def backward(self, root: Tensor, retain_graph: bool) -> None:
         """`root.backward()`. A pass through a graph that grew as it did before is not walked again."""
-        usual = watch.observer is None and not self.aside and not mode.anomaly
         with self.begun() as run:
-            if (
-                usual
-                and run.plain
-                and run.is_waiting(root)
-                and root._edge is not None
-                and root._form.size == 1
-            ):
-                for each in run.at.passes:
-                    if each.fits(run, root, retain_graph):
-                        each.make(run, root)
-                        return
-                known = pass_of(run, root, retain_graph)
-                run.pulled = None if known is None else []
-                try:
-                    self.walk(root, retain_graph)
-                    if known is not None and run is self.run and known.finish(run):
-                        return
-                finally:
-                    run.pulled = None
-                run.plain = False
-                return
+            before = self.before
+            usual = run.plain and not self.aside and not mode.anomaly
+            if usual and root._edge is not None and root._base is None and root._form.size == 1:
+                if run.is_waiting(root):
+                    self.go_back(run, root, retain_graph)
+                    return
+                if before is not None and not run.steps:
+                    if not any(each.make(run, root, retain_graph, before) for each in before.at.behind):
+                        go_behind(run, root, retain_graph, before, lambda: self.walk(root, retain_graph))
+                    run.plain = False
+                    return
         self.walk(root, retain_graph)
+
+    def go_back(self, run: Run, root: Tensor, retain_graph: bool) -> None:
+        """The same, where all that it goes through waits."""
+        for each in run.at.passes:
+            if each.fits(run, root, retain_graph):
+                each.make(run, root)
+                return
+        known = pass_of(run, root, retain_graph)
+        run.pulled = None if known is None else []
+        try:
+            self.walk(root, retain_graph)
+            if known is not None and run is self.run and known.finish(run):
+                return
+        finally:
+            run.pulled = None
+        run.plain = False
 
     def walk(self, root: Tensor, retain_graph: bool) -> None:
         walk((root,), (start_gradient(root, None),), retain_graph=retain_graph, create_graph=False)
@@ -631,7 +637,7 @@ class Waiter:
                     return node.pull(grad, wanted)
                 step = self.learn(run, facts, act, operands, forms)
             if run.pulled is not None:
-                run.pulled += [(node, places[k - len(grads)]) for k in step.free]
+                run.pulled.append((step, node, places))
             outs: list[Tensor | None] = []
             for form in step.forms:
                 out = None
@@ -686,10 +692,18 @@ class Waiter:
                     self.witness.ran(run, ending, why)
             except BaseException as failure:
                 run.failure = failure
+            self.keep_graph(run, why)
             if self.beside:
                 self.note_length(run, why)
             run.steps, run.known, run.copies, run.tensors, run.nodes = [], {}, {}, [], []
             run.made, run.written = [], []
+
+    def keep_graph(self, run: Run, why: str) -> None:
+        """Remembers how the graph grew that a look has ended, as long as nothing else comes to it."""
+        if why not in (LOOK, SEEN) or not run.plain or run.failure is not None:
+            self.before = None
+        elif run.nodes:
+            self.before = Before(run.at, run.plans, run.nodes, bool(run.numbers))
 
     def note_length(self, run: Run, why: str) -> None:
         """Where one short trace after the other is looked at, the next calls are made at once, in growing number.
@@ -761,7 +775,8 @@ def free_numbers(run: Run, facts: tuple, wants: list, operands: Sequence) -> Non
     """A float that was another one the last time is an input from now on; so is what a node has saved of inputs."""
     if not all(x._form.dtype.kind in "fV" for x in operands if isinstance(x, Tensor)):
         return
-    if facts[0] is Pulled and run.numbers:
+    before = run.waiter.before
+    if facts[0] is Pulled and (run.numbers or (before is not None and before.inputs)):
         wants[:] = [FREE if type(x) is float else want for x, want in zip(operands, wants)]
         return
     for other in run.at.others:

@@ -11,12 +11,8 @@ from typing import Any
 
 
 class Watch:
-    """A backward pass that has added to the gradient of a leaf appends it to `observer.filled`; one that is being
-    recorded calls `observer.leaf_filled(leaf)` instead.
-
-    Of compiled functions it hears `recording_begins()` and `recording_ends(entry)` around a call that is recorded,
-    and `program_begins(entry)` and `program_ends(entry)` around the run of a program. When the program has made the
-    recorded call itself, which was taken back, `program_stands_in(entry)` says so.
+    """A backward pass that has added to the gradient of a leaf appends it to `observer.filled`; where calls wait or
+    are recorded, it calls `observer.leaf_filled(leaf)` instead.
     """
 
     __slots__ = ("cleared", "observer", "onlookers")
@@ -30,8 +26,3 @@ watch = Watch()
 watch.cleared = None
 watch.observer = None
 watch.onlookers = set()
-
-
-def is_told(observer: int | None) -> bool:
-    """Whether a program may run: who listens now, if anybody does, has heard what it does being recorded."""
-    return watch.observer is None or id(watch.observer) == observer
