@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.autograd.node import edge_of
 from cleargrad.backend.cpu.precision import is_half
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import SPECIAL, gate, mode, spared
+from cleargrad.core.mode import SPECIAL, at_once, gate, mode, settle, spared
 from cleargrad.core.shape import count
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
@@ -170,6 +170,10 @@ def drop_leading_ones(value: Tensor, rank: int) -> Tensor:
 def put(target: Tensor, gathered: dict[int, Tensor], value: Tensor, *, accumulate: bool) -> Tensor:
     """Writes values at gathered places: straight into memory when no gradient and no recorder looks on."""
     check_memory(target, "index_put_")
+    if mode.waiter is not None and mode.recorder is None and overlaps_itself(target._form):
+        settle("memory is written where elements overlap")  # a write of all elements would not be the same
+        with at_once():
+            return put(target, gathered, value, accumulate=accumulate)
     tracked = (
         mode.recorder is not None
         or mode.waiter is not None
@@ -193,6 +197,17 @@ def put(target: Tensor, gathered: dict[int, Tensor], value: Tensor, *, accumulat
         write_places(target._data, value._data, arrays, **attrs)
     target.bump()
     return target
+
+
+def overlaps_itself(data: np.ndarray) -> bool:
+    """Whether two elements of an array may lie in the same place."""
+    reach = data.itemsize
+    for stride, extent in sorted(zip(map(abs, data.strides), data.shape)):
+        if extent > 1:
+            if stride < reach:
+                return True
+            reach += stride * (extent - 1)
+    return False
 
 
 def lone_mask(target: Tensor, gathered: dict[int, Tensor]) -> Tensor | None:
