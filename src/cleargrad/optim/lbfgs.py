@@ -49,6 +49,11 @@ class LBFGS(Optimizer):
         rule = "LBFGS doesn't support per-parameter options (parameter groups)"
         check("LBFGS", len(self.param_groups) == 1, rule)
 
+    @property
+    def _params(self) -> list[Any]:
+        """The parameters, under the name by which programs find them in PyTorch's."""
+        return self.param_groups[0]["params"]
+
     @no_grad()
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Up to `max_iter` iterations; returns the loss before the first."""
