@@ -46,6 +46,7 @@ from cleargrad.core.shape import Spec
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import (
     INFERENCE,
+    Room,
     Tensor,
     cell_of,
     is_lent,
@@ -63,6 +64,7 @@ from cleargrad.ops.record import CaptureError, Recorder, blank_results
 
 LONGEST = 8192  # calls that may wait
 HELD = 1 << 28  # bytes of sources that may be held meanwhile, but for parameters
+CROWD = 8  # operands that are there, from which on a call is made at once
 # Why traces end.
 LOOK, END, ROUND = "somebody looks at a value", "the function returns", "changed weights are used again"
 WRITE = "memory is written that others than tensors can see"
@@ -79,8 +81,8 @@ class Run:
 
     probe = False  # as against what a proof puts in the place of values (compile/proof.py)
     __slots__ = (
-        "__weakref__", "at", "copies", "failure", "held", "known", "made", "nodes", "numbers", "open", "outside",
-        "plain", "plans", "pulled", "steps", "tensors", "waiter", "written",
+        "__weakref__", "at", "copies", "covered", "failure", "held", "known", "made", "nodes", "numbers", "open",
+        "outside", "plain", "plans", "pulled", "steps", "tensors", "waiter", "written",
     )  # fmt: skip
 
     def __init__(self, waiter: Waiter) -> None:
@@ -91,6 +93,7 @@ class Run:
         self.known: dict[int, int] = {}  # slots of sources, by their ids
         self.made: list[tuple[int, weakref.ref]] = []  # slots that were made, and tensors that stand for them
         self.written: list[Tensor] = []  # sources, and views of them, whose memory is to be written
+        self.covered: dict[int, Room] = {}  # memory into which nobody looks who does not wait
         self.numbers: list[float] = []
         # How the graph grew: for every source whether it is a leaf, for every call the plan of its node.
         self.plans: list[Any] = []
@@ -187,6 +190,15 @@ class Run:
             tensor._wait, tensor._slot = self, -1
             del tensor._data
             self.written.append(tensor)
+
+    def cover(self, lookers: list[Tensor]) -> None:
+        """Memory is to be written: all that look into it wait, and so will whoever comes to look, being a view of
+        what waits. So the next write to it need not ask again: there may be thousands of views.
+        """
+        for tensor in lookers:
+            self.will_change(tensor)
+        if lookers and (cell := lookers[0]._ver) is not None and cell[3] is not None:
+            self.covered[id(cell[3])] = cell[3]
 
     def add_made(self, tensor: Tensor) -> None:
         tensors = self.tensors
@@ -295,6 +307,8 @@ class Waiter:
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits. This is the short way of calls that come as they came the last time."""
         grad = self.grad
+        if len(operands) > CROWD and not self.compiled and all(map(is_there, operands)):
+            return call_at_once(op, operands, attrs)  # such as a batch of samples: to match it takes longer
         with lock:
             run = self.run
             if not active:
@@ -441,8 +455,7 @@ class Waiter:
                 facts, operands = (Written,), (target, value)
                 if self.follow(run, facts, operands) is None:
                     self.learn(run, facts, Written(), operands, [])
-                for tensor in seen:
-                    run.will_change(tensor)
+                run.cover(seen)
                 return
         self.flush(WRITE)  # others than tensors may see the memory
         np.copyto(target._data, value._data, casting="unsafe")
@@ -503,8 +516,7 @@ class Waiter:
                 if not self.fits_into(target, op, operands, attrs) or not run.open:
                     return False
                 self.learn(run, facts, Changed(op, attrs, True), operands, [])
-            for tensor in seen:
-                run.will_change(tensor)
+            run.cover(seen)
         target.bump()
         return True
 
@@ -514,6 +526,9 @@ class Waiter:
 
         Whoever looks into memory that waits, waits already; but a view may wait whose memory is there.
         """
+        cell = target._ver
+        if cell is not None and cell[3] is not None and id(cell[3]) in run.covered:
+            return []
         seen_elsewhere = is_made(target, run) and target._slot in run.outside
         return [] if run.is_waiting(target) and not seen_elsewhere else lookers(target)
 
@@ -532,18 +547,18 @@ class Waiter:
         if self.aside or mode.grad or factor._form.ndim or kind.kind != "f" or kind.itemsize < 4:
             return False
         with self.begun() as run:
-            seen: list[Tensor] = []
+            seen: list[list[Tensor]] = []
             for target in targets:
                 plain = target._form.dtype is kind and target._edge is None and target._base is None
                 found = self.lookers(run, target)
                 if not plain or found is None or cell_of(target)[0] == INFERENCE:
                     return False
-                seen += found
+                seen.append(found)
             facts, operands = (Scaled,), (factor, *targets)
             if self.follow(run, facts, operands) is None:
                 self.learn(run, facts, Scaled(len(targets)), operands, [])
-            for tensor in seen:
-                run.will_change(tensor)
+            for lookers_of_one in seen:
+                run.cover(lookers_of_one)
             place, now = user_place(), tick()
             for target in targets:
                 cell = cell_of(target)
@@ -696,7 +711,7 @@ class Waiter:
             if self.beside:
                 self.note_length(run, why)
             run.steps, run.known, run.copies, run.tensors, run.nodes = [], {}, {}, [], []
-            run.made, run.written = [], []
+            run.made, run.written, run.covered = [], [], {}
 
     def keep_graph(self, run: Run, why: str) -> None:
         """Remembers how the graph grew that a look has ended, as long as nothing else comes to it."""
@@ -718,6 +733,14 @@ class Waiter:
 def has_history(tensor: Tensor) -> bool:
     base = tensor._base
     return tensor._edge is not None or (base is not None and base._edge is not None)
+
+
+def is_there(tensor: Any) -> bool:
+    """Whether an operand has its value, and no history."""
+    try:
+        return value_of(tensor) is not None and not has_history(tensor)
+    except AttributeError:
+        return False
 
 
 def is_plain(tensor: Tensor) -> bool:

@@ -45,22 +45,25 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     basic: tuple | None
     kind = type(index)
     if kind is int:
-        node, basic = _select.node, (index, ...)
+        op, basic = _select, (index, ...)
     elif kind is slice and index.step is None:
-        node, basic = _slice.node, (index, ...)
+        op, basic = _slice, (index, ...)
     else:
         basic, last = plain_index(index)
         if last is FULL or last is None:
             return getitem_by_parts(self, index)
-        node = (_select if type(last) is int else _slice).node
+        op = _select if type(last) is int else _slice
     how = gate.how or mode.how
     if how == SPECIAL and (how := spared()) == SPECIAL:
-        return getitem_by_parts(self, index)
+        waiter = mode.simply
+        if waiter is None or not waiter.sees(op, self):
+            return getitem_by_parts(self, index)
+        how = int(waiter.grad)
     try:
         result = self._data[basic]
     except (IndexError, TypeError):
         return getitem_by_parts(self, index)
-    return link_view(result, self, how, node, _plan, {"index": basic})
+    return link_view(result, self, how, op.node, _plan, {"index": basic})
 
 
 def getitem_by_parts(self: Tensor, index: Any) -> Tensor:
