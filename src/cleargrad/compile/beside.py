@@ -32,6 +32,11 @@ def beside(job: Callable[[], object], lost: Callable[[], object]) -> None:
             _thread[0].start()
 
 
+def is_working() -> bool:
+    """Whether there is something to do yet."""
+    return bool(_thread)
+
+
 def work() -> None:
     """Does what there is to do."""
     pace.thread = threading.get_ident()

@@ -21,6 +21,7 @@ class Switch:
     def __init__(self, waiter: Waiter | None) -> None:
         settle()
         self.waiter = waiter
+        self.resting, mode.resting = mode.resting, None
         self.before = mode.wait(waiter)
 
     def __enter__(self) -> Switch:
@@ -33,6 +34,7 @@ class Switch:
                 waiter.close() if kind is not None else waiter.flush()
         finally:
             mode.wait(self.before)
+            mode.resting = self.resting
 
 
 def waiting(make: Callable | None = None, tree: Tree | None = None) -> Switch:

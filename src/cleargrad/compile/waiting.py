@@ -40,6 +40,7 @@ from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.pass_behind import Before, go_behind
 from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made, trees
+from cleargrad.compile.trial import Trial
 from cleargrad.core.dtype import dtype, when_default_changes
 from cleargrad.core.mode import SEEN, at_once, mode
 from cleargrad.core.shape import Spec
@@ -241,6 +242,7 @@ class Waiter:
         self.tree = tree
         self.whole = whole  # the name of a function inside of which nobody may look
         self.run = Run(self)
+        self.trial = Trial(self)
 
     def begun(self) -> Run:
         """The run to go on with, locked: other threads may look at what waits, too."""
@@ -719,6 +721,11 @@ class Waiter:
             self.before = None
         elif run.nodes:
             self.before = Before(run.at, run.plans, run.nodes, bool(run.numbers))
+
+    def step_made(self) -> None:
+        """An optimizer has made its step."""
+        if self.beside:
+            self.trial.step_made()
 
     def note_length(self, run: Run, why: str) -> None:
         """Where one short trace after the other is looked at, the next calls are made at once, in growing number.

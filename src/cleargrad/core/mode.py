@@ -53,6 +53,7 @@ class Mode(threading.local):
     recorder = None  # ops.record.Recorder: the second reading of every call
     waiter: Any = None  # compile.waiting.Waiter: calls wait until somebody looks at a value
     simply: Any = None  # the same waiter, while nobody else wants to see calls before it does
+    resting: Any = None  # a waiter, while its calls are made at once (compile/trial.py)
     observer = None  # autograd.profiler.Observer: measures every run of an op
     autocast = None  # reserved for amp: casts inputs before the op sees them
     walk: tuple | None = None  # (roots, targets) of the backward walk that is under way
@@ -140,3 +141,10 @@ def settle(why: str = SEEN) -> None:
     """Computes all that waits."""
     if mode.waiter is not None:
         mode.waiter.flush(why)
+
+
+def step_made() -> None:
+    """An optimizer has made its step: the moment at which calls may begin to wait, or cease to."""
+    waiter = mode.waiter or mode.resting
+    if waiter is not None:
+        waiter.step_made()

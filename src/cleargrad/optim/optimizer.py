@@ -16,7 +16,7 @@ from typing import Any
 
 from cleargrad.autograd.node import RemovableHandle
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import structure
+from cleargrad.core.mode import step_made, structure
 from cleargrad.core.tensor import Tensor
 from cleargrad.core.watch import watch
 from cleargrad.errors import error, user_place
@@ -74,6 +74,7 @@ def with_hooks(step: Callable) -> Callable:
                 if changed is not None:
                     args, kwargs = checked_arguments(changed)
         result = step(*args, **kwargs)
+        step_made()
         hooks = vars(self).get("_optimizer_step_post_hooks", {})
         if hooks or EVERY_STEP_AFTER:
             for hook in (*hooks.values(), *EVERY_STEP_AFTER.values()):
