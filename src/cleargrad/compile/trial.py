@@ -26,8 +26,7 @@ REST, LONGEST_REST = 64, 4096  # steps made call by call where that is quicker, 
 class Trial:
     """What is known of one thread's steps, in either way."""
 
-    def __init__(self, waiter: Any) -> None:
-        self.waiter = waiter
+    def __init__(self) -> None:
         self.times: deque[float] = deque(maxlen=TIMED)
         self.since = 0.0  # when the last step had been made
         self.count, self.distance = 0, FIRST  # steps that have waited since the last trial, and are to
@@ -36,15 +35,15 @@ class Trial:
         self.left = self.rest = 0  # steps that are yet to be made call by call; in the last rest
         self.trying = False
 
-    def step_made(self) -> None:
+    def step_made(self, waiter: Any) -> None:
         """An optimizer has made its step."""
         now = perf_counter()
         self.times.append(now - self.since)
         self.since = now
-        if mode.resting is self.waiter:
+        if mode.resting is waiter:
             self.left -= 1
             if self.left == 0:
-                self.end()
+                self.end(waiter)
             return
         self.count += 1
         if beside.is_working():
@@ -53,16 +52,12 @@ class Trial:
         if ready or self.count > PATIENCE * self.distance:
             self.waited = typical(self.times)
             self.trying = True
-            self.begin(TIMED + 1)  # the first of them is not timed: it ends what has waited
+            self.left = TIMED + 1  # the first of them is not timed: it ends what has waited
+            waiter.flush()
+            mode.resting = waiter
+            mode.wait(None)
 
-    def begin(self, steps: int) -> None:
-        """From here on calls are made at once."""
-        self.left = steps
-        self.waiter.flush()
-        mode.resting = self.waiter
-        mode.wait(None)
-
-    def end(self) -> None:
+    def end(self, waiter: Any) -> None:
         """After a trial the quicker way goes on; after a rest, calls wait again for a while."""
         if self.trying and typical(self.times) < BETTER * self.waited:
             self.rest = self.left = min(max(REST, 2 * self.rest), LONGEST_REST)
@@ -71,7 +66,7 @@ class Trial:
             if self.trying:
                 self.rest, self.distance = 0, min(FARTHER * self.distance, FARTHEST)
             mode.resting = None
-            mode.wait(self.waiter)
+            mode.wait(waiter)
             self.count = self.busy = 0
         self.trying = False
 

@@ -242,7 +242,7 @@ class Waiter:
         self.tree = tree
         self.whole = whole  # the name of a function inside of which nobody may look
         self.run = Run(self)
-        self.trial = Trial(self)
+        self.trial = Trial()
 
     def begun(self) -> Run:
         """The run to go on with, locked: other threads may look at what waits, too."""
@@ -725,7 +725,7 @@ class Waiter:
     def step_made(self) -> None:
         """An optimizer has made its step."""
         if self.beside:
-            self.trial.step_made()
+            self.trial.step_made(self)
 
     def note_length(self, run: Run, why: str) -> None:
         """Where one short trace after the other is looked at, the next calls are made at once, in growing number.
