@@ -96,6 +96,7 @@ def test_large_graphs_are_gathered_by_module(tmp_path: Path) -> None:
     assert [graph.boxes[source].title for source in block.inputs] == ["1.6"]
 
 
+@pytest.mark.eager
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_graph_is_kept(tmp_path: Path, engine: str) -> None:
     lesson = watched(tmp_path, healthy(), engine)

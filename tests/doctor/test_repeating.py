@@ -123,6 +123,7 @@ def test_passes_that_differ_after_a_long_calm_are_heard_right(engine: str, name:
     assert heard == received
 
 
+@pytest.mark.eager
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rounds_that_are_counted_keep_no_model_alive(engine: str) -> None:
     space = library(engine)

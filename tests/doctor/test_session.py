@@ -95,6 +95,7 @@ def test_a_function_imported_under_another_name_is_heard(engine: str) -> None:
     assert globals().pop("clip_under_another_name") is clip_by_norm
 
 
+@pytest.mark.eager
 @pytest.mark.parametrize("engine", ENGINES)
 def test_models_and_graphs_are_not_kept_alive(engine: str) -> None:
     with Session(engine=engine) as session:

@@ -744,6 +744,8 @@ def has_history(tensor: Tensor) -> bool:
 
 def is_there(tensor: Any) -> bool:
     """Whether an operand has its value, and no history."""
+    if not isinstance(tensor, Tensor):
+        return True
     try:
         return value_of(tensor) is not None and not has_history(tensor)
     except AttributeError:
