@@ -417,3 +417,20 @@ def test_places_of_a_view_whose_elements_overlap():
     compiled = torch.compile(run)
     for _ in range(4):
         same_bits(compiled(), expected)
+
+
+def test_a_call_with_fewer_operands_where_one_with_more_is_known():
+    """What is written for a known step is written for all of its operands."""
+
+    def run(places):
+        leaf = torch.arange(12.0).reshape(3, 4).requires_grad_()
+        result = (leaf * 2)[places]
+        (result * result).sum().backward()
+        return leaf.grad
+
+    pair, single = (torch.tensor([0, 1]), torch.tensor([2, 3])), torch.tensor([0, 1])
+    orders = [pair, single, pair, pair, single, single, pair]
+    expected = [run(places) for places in orders]
+    with torch.waiting():
+        for places, gradient in zip(orders, expected, strict=True):
+            same_bits(run(places), gradient)

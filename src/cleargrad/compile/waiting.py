@@ -319,6 +319,8 @@ class Waiter:
             if step is not None and step.op is op and grad is not None and active[0] is run:
                 again = step.again[grad]
                 if again is None:
+                    if len(operands) != len(step.wants):
+                        return self.call_carefully(op, operands, attrs)
                     again = step.again[grad] = way_of(step, operands, grad)
                 try:
                     out = again(run, operands, attrs)
