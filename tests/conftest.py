@@ -27,6 +27,17 @@ def programs_made_beside():
         beside.wait()
 
 
+@pytest.fixture(autouse=os.environ.get("CLEARGRAD_TEST_RECALL") == "1")
+def calls_are_recalled(monkeypatch):
+    """With CLEARGRAD_TEST_RECALL=1 every public function asks for known calls, and what comes twice is studied."""
+    from cleargrad.compile import recall
+
+    monkeypatch.setattr(recall, "BETWEEN", 1)
+    recall.install_all()
+    yield
+    recall.restore_all()
+
+
 @pytest.fixture(autouse=os.environ.get("CLEARGRAD_TEST_WAITING") == "1")
 def calls_wait(request, monkeypatch):
     """With CLEARGRAD_TEST_WAITING=1 every test runs with calls that wait, unless it is marked as `eager`."""

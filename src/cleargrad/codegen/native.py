@@ -8,8 +8,10 @@ compile/eager.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -68,6 +70,21 @@ class without_kernels:
 
     def __exit__(self, *exception: object) -> None:
         _loaded[0] = self.before
+
+
+# Calls that come again -------------------------------------------------------------------------------------
+
+BETWEEN = 61  # calls between two that are noticed: no small number, since loops make as many calls every time
+WORTHWHILE = 4096  # calls after which LLVM is loaded for their sake alone
+next_call = itertools.count(1).__next__
+
+
+def notice(frame: FrameType) -> None:
+    """Some call was made from a frame. What comes often is made quicker (compile/recall.py)."""
+    if _loaded or next_call() > WORTHWHILE:
+        found = kernels()
+        if found is not None:
+            found.notice(frame)
 
 
 # Formulas --------------------------------------------------------------------------------------------------

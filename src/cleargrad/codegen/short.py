@@ -36,8 +36,9 @@ pointer = ctypes.c_void_p.from_address
 
 
 @cache
-def way_in() -> Any:
-    """The native function `(job)`; it gives 1, and has run nothing behind the sure records, if an index failed."""
+def job_runner() -> int:
+    """The address of the function `(job)`; it gives 1, and has run nothing behind the sure records, if an index
+    failed."""
     code = TeamCode()
 
     def word(index: int, type: str = "i64") -> Val:
@@ -64,7 +65,13 @@ def way_in() -> Any:
         code.launch(kernel, arguments, code.integer(0), units, scratch)
     code.do("ret i64 0")
     kernel_text = Kernel(code.function("kernel", [JOB], "i64"), tuple(code.declared))
-    return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(addresses([kernel_text])[0])
+    return addresses([kernel_text])[0]
+
+
+@cache
+def way_in() -> Any:
+    """The same as a function of Python's."""
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(job_runner())
 
 
 @cache

@@ -13,6 +13,7 @@ import threading
 from array import array
 from collections import OrderedDict
 from math import prod
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import wrap
 from cleargrad.ops.op import Op
-from cleargrad.ops.record import CaptureError, Recorder
+from cleargrad.ops.record import CaptureError, Graph, Recorder
 from cleargrad.threads import when_chosen
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -193,8 +194,6 @@ def made_parts(key: tuple, op: Op, operands: tuple, attrs: dict[str, Any]) -> Pa
 
 def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
     arrays = [x for x in operands if isinstance(x, np.ndarray)]
-    if any(x.dtype not in (F32, F64) and x.dtype.kind not in "biu" for x in arrays):
-        return None
     before = mode.set(grad=False, autocast=None, observer=None, saved_hooks=None, inference=False)
     try:
         with Recorder() as recorder:
@@ -205,6 +204,14 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
         return None
     finally:
         mode.set(**before)
+    program = program_of(graph, arrays)
+    return None if program is None else Parts(program, not isinstance(spec, Spec))
+
+
+def program_of(graph: Graph, arrays: list[np.ndarray]) -> Program | None:
+    """The program of a few calls on arrays, if all of it can be machine code."""
+    if any(x.dtype not in (F32, F64) and x.dtype.kind not in "biu" for x in arrays):
+        return None
     graph.input_arrays = arrays  # whose strides may be stranger than a new array's
     program = Program(graph)
     graph.input_arrays = []
@@ -216,7 +223,7 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
         program.only_native = [(*part[:2], 1) for part in program.only_native]
         if program.work < program.little:
             program.be_short()
-    return Parts(program, not isinstance(spec, Spec))
+    return program
 
 
 def cost_of(entry: Any) -> int:
@@ -255,4 +262,12 @@ def forget_all() -> None:
 os.register_at_fork(after_in_child=forget_all)
 when_chosen.append(_programs.clear)
 
-__all__ = ["formula", "parts", "product", "step"]
+
+def notice(frame: FrameType) -> None:
+    """Some op was called: it may be worth remembering."""
+    from cleargrad.compile import recall  # which makes programs by this module
+
+    recall.notice(frame)
+
+
+__all__ = ["formula", "notice", "parts", "product", "step"]

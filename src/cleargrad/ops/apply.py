@@ -16,6 +16,7 @@ import numpy as np
 
 from cleargrad.autograd.node import Output, edge_of, extra_of, make_node, pack, saved_output
 from cleargrad.codegen.expr import Expr, substitute
+from cleargrad.codegen.native import BETWEEN, next_call, notice
 from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import IN_NO_GRAD, Tensor, as_array, mark_inference, wrap, wrap_view
@@ -73,6 +74,8 @@ def call(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         check_operands(op, operands)
         op.spec(*operands, **attrs)  # raises the error in our words, when it knows better than NumPy
         raise
+    if not next_call() % BETWEEN:
+        notice(sys._getframe())
     return link(op, operands, attrs, result, mode.grad if how == SPECIAL else how)
 
 

@@ -172,4 +172,5 @@ def asking(key: str, function: Callable) -> Callable:
     cast_first.__doc__ = function.__doc__
     cast_first.__module__ = function.__module__
     cast_first.parameters = parameters(function)
+    cast_first.inner = function
     return cast_first

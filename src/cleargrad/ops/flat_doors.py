@@ -16,7 +16,7 @@ import numpy as np
 
 from cleargrad.autograd.node import edge_of
 from cleargrad.codegen import numpy_reading
-from cleargrad.codegen.native import large_for, quickened
+from cleargrad.codegen.native import BETWEEN, large_for, next_call, notice, quickened
 from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.tensor import INFERENCE, Tensor, new, tick
 from cleargrad.errors import PACKAGE, user_frame
@@ -30,7 +30,7 @@ getframe = sys._getframe
 NONE: dict[str, Any] = {}  # the attributes of an op that has none
 
 
-class _Seen:
+class Seen:
     """The user code a node was last recorded from; most ops come from the same function as the one before."""
 
     code: CodeType | None = None
@@ -39,11 +39,11 @@ class _Seen:
 def place_of(frame: FrameType) -> tuple | None:
     """The user's place, from the frame that called a door: usually that frame itself."""
     code = frame.f_code
-    if code is not _Seen.code:
+    if code is not Seen.code:
         if code.co_filename.startswith(PACKAGE):
             found = user_frame(frame)
             return None if found is None else (found.f_code, found.f_lasti)
-        _Seen.code = code
+        Seen.code = code
     return code, frame.f_lasti
 
 
@@ -83,6 +83,8 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
             return call(op, (input,), {})
         if type(value) is not ndarray:
             value = np.asarray(value)
+        if not next_call() % BETWEEN:
+            notice(getframe())
         tensor = new(Tensor)
         tensor._data = tensor._form = value
         tensor._grad = tensor._ver = tensor._base = None
@@ -107,7 +109,7 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
                 node.attrs = node.extra = None
                 frame = getframe(1)
                 code = frame.f_code
-                node.place = (code, frame.f_lasti) if code is _Seen.code else place_of(frame)
+                node.place = (code, frame.f_lasti) if code is Seen.code else place_of(frame)
                 return tensor
         tensor._edge = None
         return tensor
@@ -157,6 +159,8 @@ def binary_door(
             return otherwise(input, other)
         if type(value) is not ndarray:
             value = np.asarray(value)
+        if not next_call() % BETWEEN:
+            notice(getframe())
         tensor = new(Tensor)
         tensor._data = tensor._form = value
         tensor._grad = tensor._ver = tensor._base = None
@@ -190,7 +194,7 @@ def binary_door(
                     node.saved = (first, other if keeps[1] else None)
                 frame = getframe(1)
                 code = frame.f_code
-                node.place = (code, frame.f_lasti) if code is _Seen.code else place_of(frame)
+                node.place = (code, frame.f_lasti) if code is Seen.code else place_of(frame)
             else:
                 node.saved = ()
                 node.place = None

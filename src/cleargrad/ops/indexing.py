@@ -63,6 +63,8 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         result = self._data[basic]
     except (IndexError, TypeError):
         return getitem_by_parts(self, index)
+    if kind is not slice and op is _slice and result.shape == self._form.shape:
+        return getitem_by_parts(self, index)  # slices that leave nothing out are an alias
     return link_view(result, self, how, op.node, _plan, {"index": basic})
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from cleargrad.autograd.node import edge_of, make_node
 from cleargrad.backend.cpu.sums import add_up
+from cleargrad.codegen.native import BETWEEN, next_call, notice
 from cleargrad.codegen.native import product as product_of_arrays
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import SPECIAL, gate, mode, spared
@@ -132,6 +133,8 @@ def linear_of_floats(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> T
     value = product_of_arrays(rows, w.T, b)
     if rows is not x:
         value = value.reshape(*x.shape[:-1], w.shape[0])
+    if not next_call() % BETWEEN:
+        notice(getframe())
     tensor = wrap(value)
     if how:
         edges = edge_of(bias), edge_of(input), edge_of(weight)

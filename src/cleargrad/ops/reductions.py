@@ -16,6 +16,7 @@ import numpy as np
 
 from cleargrad.autograd.node import edge_of
 from cleargrad.backend.cpu.sums import add_up, joined
+from cleargrad.codegen.native import BETWEEN, next_call, notice
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.dtype import dtype as Dtype
@@ -24,6 +25,7 @@ from cleargrad.core.shape import Spec, count, reduced, sizes_of, wrap_dims
 from cleargrad.core.tensor import Tensor, new, tick
 from cleargrad.errors import error
 from cleargrad.ops.declare import F32, F64, composite, face, fused, reduction
+from cleargrad.ops.flat_doors import getframe
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real, reductions, truth, whole
@@ -124,6 +126,8 @@ def sum(
     if size > 1024 or size < 2 or not (kind is F32 or kind is F64):
         return total(input, **_all_dims[data.ndim])
     value = add_up(data, _all_dims[data.ndim]["dim"])
+    if not next_call() % BETWEEN:
+        notice(getframe())
     tensor = new(Tensor)
     tensor._data = tensor._form = value
     tensor._edge = tensor._grad = tensor._ver = tensor._base = None
