@@ -38,6 +38,15 @@ def calls_are_recalled(monkeypatch):
     recall.restore_all()
 
 
+@pytest.fixture
+def nothing_is_recalled(monkeypatch):
+    """No call is studied, for tests that count what a call costs."""
+    from cleargrad.compile import recall
+
+    recall.restore_all()
+    monkeypatch.setattr(recall, "notice", lambda frame: None)
+
+
 @pytest.fixture(autouse=os.environ.get("CLEARGRAD_TEST_WAITING") == "1")
 def calls_wait(request, monkeypatch):
     """With CLEARGRAD_TEST_WAITING=1 every test runs with calls that wait, unless it is marked as `eager`."""

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.eager  # calls that wait hold what they are about
 
 
 @pytest.fixture
-def without_collector():
+def without_collector(nothing_is_recalled):
     gc.collect()
     gc.disable()
     yield

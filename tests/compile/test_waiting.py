@@ -324,7 +324,7 @@ def looked_at(times):
     return [(x * (k + 0.5)).tolist() for k in range(times)], x
 
 
-def test_calls_that_are_looked_at_one_by_one_are_made_at_once():
+def test_calls_that_are_looked_at_one_by_one_are_made_at_once(nothing_is_recalled):
     expected, _ = looked_at(400)
     with torch.waiting() as switch:
         found, x = looked_at(400)
