@@ -46,6 +46,7 @@ _keep_freed_memory()
 # PyTorch never warns about overflow or division by zero; NumPy's warnings inside our ops say nothing new.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"cleargrad\.")
 
+from cleargrad import devices as _devices
 from cleargrad import ops as _ops
 
 _ops.load()

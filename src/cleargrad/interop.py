@@ -11,13 +11,27 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of, geometry, is_leaf
+from cleargrad.core import device as devices
+from cleargrad.core.device import Held, on_host
 from cleargrad.core.mode import mode, settle
-from cleargrad.core.tensor import Tensor, cell_of, lend, room_of
+from cleargrad.core.tensor import Tensor, cell_of, held, lend, put, room_of, value_in
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.creation import factory, finish, from_numpy
 from cleargrad.ops.strides import run_window
 from cleargrad.tensor import method
+
+
+def seen(self: Tensor, name: str) -> np.ndarray:
+    """The value of a tensor, copied to the CPU if it is elsewhere."""
+    if mode.recorder is not None:
+        mode.recorder.refuse(name)
+    place = held(self)
+    if place is None:
+        return self._data
+    if not place.driver.has_values:
+        raise error(RuntimeError, name, f"Tensor.item() cannot be called on {place.place.type} tensors")
+    return on_host(place)
 
 
 @method
@@ -28,7 +42,7 @@ def item(self: Tensor) -> Any:
     if self._form.size != 1:
         rule = f"a Tensor with {self._form.size} elements cannot be converted to Scalar"
         raise error(RuntimeError, "item", rule, tensor=self)
-    return number_of(self._data)
+    return number_of(seen(self, "item"))
 
 
 def number_of(data: np.ndarray) -> Any:
@@ -41,7 +55,7 @@ def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers."""
     if mode.recorder is not None:
         mode.recorder.refuse("tolist")
-    data = self._data
+    data = on_host(value_in(self))
     return (data.astype(np.float32) if data.dtype.kind == "V" else data).tolist()
 
 
@@ -53,7 +67,7 @@ def __bool__(self: Tensor) -> bool:
         count = self._form.size
         which = "no values" if count == 0 else "more than one value"
         raise error(RuntimeError, "bool", f"Boolean value of Tensor with {which} is ambiguous", tensor=self)
-    return bool(self._data)
+    return bool(seen(self, "bool"))
 
 
 def converted(self: Tensor, kind: Callable) -> Any:
@@ -61,9 +75,7 @@ def converted(self: Tensor, kind: Callable) -> Any:
     if self._form.size != 1:
         rule = "only one element tensors can be converted to Python scalars"
         raise error(ValueError, kind.__name__, rule, tensor=self)
-    if mode.recorder is not None:
-        mode.recorder.refuse(kind.__name__)
-    value = number_of(self._data)
+    value = number_of(seen(self, kind.__name__))
     if isinstance(value, complex) and kind is not complex:
         if value.imag:
             raise error(
@@ -118,6 +130,17 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if edge_of(self) is not None and not force:
         rule = "Can't call numpy() on Tensor that requires grad."
         raise error(RuntimeError, "numpy", rule, fix="use tensor.detach().numpy()")
+    if (place := held(self)) is not None:
+        if force:
+            return on_host(value_in(self))
+        rule = f"can't convert {place.place} device type tensor to numpy"
+        values = place.driver.has_values
+        fix = (
+            "use tensor.cpu() to copy it to the CPU first"
+            if values
+            else "it has no values that could be seen"
+        )
+        raise error(TypeError, "numpy", rule, fix=fix)
     settle()
     return lend(self)
 
@@ -183,8 +206,9 @@ def writeable(array: np.ndarray) -> np.ndarray:
 # Copying and pickling --------------------------------------------------------------------------------------
 
 
-def rebuild(kind: type, data: np.ndarray, requires_grad: bool, grad: Any, extra: dict) -> Tensor:
-    tensor = finish(data, requires_grad)
+def rebuild(kind: type, data: np.ndarray | Held, requires_grad: bool, grad: Any, extra: dict) -> Tensor:
+    place = data.place if type(data) is Held else devices.CPU
+    tensor = finish(data, requires_grad, device=place)
     if kind is not Tensor:
         tensor = tensor.as_subclass(kind)
     tensor._grad = grad
@@ -195,12 +219,14 @@ def rebuild(kind: type, data: np.ndarray, requires_grad: bool, grad: Any, extra:
 @method
 def __reduce_ex__(self: Tensor, protocol: int) -> tuple:
     # What is not a leaf becomes one: a graph cannot be written down.
-    return rebuild, (type(self), self._data, edge_of(self) is not None, None, dict(self.__dict__))
+    return rebuild, (type(self), value_in(self), edge_of(self) is not None, None, dict(self.__dict__))
 
 
 def copied_memory(tensor: Tensor, memo: dict) -> np.ndarray:
     """A copy of a tensor's memory; what shared memory before shares its copy."""
     owner = tensor if tensor._base is None else tensor._base
+    if held(tensor) is not None:
+        return value_in(tensor.detach().clone())  # type: ignore[attr-defined]
     key = id(owner._data)
     whole = memo.get(key)
     if whole is None:
@@ -236,7 +262,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """The same tensor record under a subclass of Tensor."""
     other = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
-    other._data = other._form = self._data
+    put(other, value_in(self))
     other._edge, other._grad = self._edge, self._grad
     other._ver, other._base = cell_of(self), self._base
     room_of(self).add(other)

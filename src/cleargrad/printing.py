@@ -93,8 +93,9 @@ def format_tensor(
     default_dtype_name: str = "float32",
     class_name: str = "tensor",
     indent: int = 0,
+    has_values: bool = True,
 ) -> str:
-    """Write a tensor as PyTorch's `repr` does.
+    """Write a tensor as PyTorch's `repr` does; one without values says what it is instead.
 
     `class_name` is "tensor", "Parameter" (which adds PyTorch's heading line) or the name of a subclass.
     `indent` is the number of columns already taken on the line where the text will start.
@@ -102,8 +103,10 @@ def format_tensor(
     is_parameter = class_name == "Parameter"
     opening = "tensor(" if is_parameter else class_name + "("
     column = indent + len(opening)
-    body = _write_body(data, column) if data.size else "[]"
-    suffixes = _suffixes(data, dtype_name, default_dtype_name, device, requires_grad, grad_fn_name)
+    body = "..." if not has_values else _write_body(data, column) if data.size else "[]"
+    suffixes = _suffixes(
+        data, dtype_name, default_dtype_name, device, requires_grad, grad_fn_name, has_values
+    )
     text = _append_suffixes(opening + body, suffixes, column, indent) + ")"
     return "Parameter containing:\n" + text if is_parameter else text
 
@@ -259,13 +262,15 @@ def _suffixes(
     device: str,
     requires_grad: bool,
     grad_fn_name: str | None,
+    has_values: bool,
 ) -> list[str]:
     suffixes = []
     if device != "cpu":
         suffixes.append(f"device='{device}'")
-    if _hides_shape(data):
+    if not has_values or _hides_shape(data):
         suffixes.append(f"size={data.shape}")
-    if not _dtype_is_obvious(data, dtype_name, default_dtype_name):
+    obvious = has_values and _dtype_is_obvious(data, dtype_name, default_dtype_name)
+    if not obvious and dtype_name != default_dtype_name:
         suffixes.append(f"dtype={DTYPE_PREFIX}{dtype_name}")
     if grad_fn_name is not None:
         suffixes.append(f"grad_fn=<{grad_fn_name}>")

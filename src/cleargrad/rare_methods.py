@@ -19,10 +19,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.tensor import method
 
-Tensor.is_cpu = True
-Tensor.is_xpu = Tensor.is_ipu = Tensor.is_mtia = Tensor.is_maia = Tensor.is_vulkan = Tensor.is_sparse_csr = (
-    False
-)
+Tensor.is_ipu = Tensor.is_mtia = Tensor.is_maia = Tensor.is_vulkan = Tensor.is_sparse_csr = False
 Tensor.name = None
 Tensor.grad_dtype = property(lambda self: self.dtype)
 

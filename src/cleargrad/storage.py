@@ -16,7 +16,7 @@ from cleargrad.autograd.node import address, strides_of
 from cleargrad.core import device as devices
 from cleargrad.core.dtype import OF_NUMPY, dtype
 from cleargrad.core.mode import settle
-from cleargrad.core.tensor import Tensor, note_lent
+from cleargrad.core.tensor import Tensor, held, note_lent, place_of
 from cleargrad.tensor import method
 
 BYTE = np.dtype(np.uint8)
@@ -27,7 +27,9 @@ class Memory(np.ndarray):
 
 
 def memory_of(tensor: Tensor) -> np.ndarray:
-    """The bytes of a tensor's storage, as an array on the same memory."""
+    """The bytes of a tensor's storage, as an array on the same memory; elsewhere than on the CPU, their layout."""
+    if held(tensor) is not None:
+        return spanned((tensor if tensor._base is None else tensor._base)._form)
     data = tensor._data
     found: Any = data
     while isinstance(found, np.ndarray):
@@ -61,19 +63,23 @@ def spanned(data: np.ndarray) -> np.ndarray:
 
 def offset_of(tensor: Tensor, memory: np.ndarray) -> int:
     """How many elements lie before a tensor's first one in its storage."""
-    return (address(tensor._data) - address(memory)) // tensor._form.itemsize if tensor._form.size else 0
+    if not tensor._form.size:
+        return 0
+    data = tensor._data if held(tensor) is None else tensor._form
+    return (address(data) - address(memory)) // data.itemsize
 
 
 class UntypedStorage:
     """A storage as bytes."""
 
-    def __init__(self, memory: np.ndarray):
+    def __init__(self, memory: np.ndarray, device: devices.device = devices.CPU):
         self._memory = memory
         self._values = memory
+        self._device = device
 
     @property
     def device(self) -> devices.device:
-        return devices.CPU
+        return self._device
 
     def nbytes(self) -> int:
         return self._memory.nbytes
@@ -139,8 +145,8 @@ class UntypedStorage:
 class TypedStorage(UntypedStorage):
     """A storage as elements of one dtype."""
 
-    def __init__(self, memory: np.ndarray, dtype: dtype):
-        self._memory = memory
+    def __init__(self, memory: np.ndarray, dtype: dtype, device: devices.device = devices.CPU):
+        super().__init__(memory, device)
         self.dtype = dtype
         self._values = memory.view(dtype.numpy)
 
@@ -151,13 +157,13 @@ class TypedStorage(UntypedStorage):
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory behind the tensor, shared with its views."""
-    return UntypedStorage(memory_of(self))
+    return UntypedStorage(memory_of(self), place_of(self))
 
 
 @method
 def storage(self: Tensor) -> TypedStorage:
     """The memory behind the tensor, as elements of its dtype."""
-    return TypedStorage(memory_of(self), OF_NUMPY[self._form.dtype])
+    return TypedStorage(memory_of(self), OF_NUMPY[self._form.dtype], place_of(self))
 
 
 @method

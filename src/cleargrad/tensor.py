@@ -30,9 +30,10 @@ from cleargrad.autograd.node import (
 from cleargrad.autograd.walk import walk_plainly
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.device import on_host
 from cleargrad.core.mode import mode, settle, structure
 from cleargrad.core.shape import Size, wrap_dim
-from cleargrad.core.tensor import Tensor, cell_of, room_of, wrap
+from cleargrad.core.tensor import Tensor, cell_of, held, place_of, put, room_of, value_in, wrap_any
 from cleargrad.core.watch import watch
 from cleargrad.errors import error
 from cleargrad.ops import (
@@ -100,7 +101,7 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
 
 @method
 def data_ptr(self: Tensor) -> int:
-    return address(self._data) if self._form.size else 0
+    return address(self._data) if self._form.size and held(self) is None else 0
 
 
 @method
@@ -130,12 +131,13 @@ def is_inference(self: Tensor) -> bool:
 
 @method
 def get_device(self: Tensor) -> int:
-    return -1
+    place = place_of(self)
+    return -1 if place.type in ("cpu", "meta") else place.index or 0
 
 
 @attribute
 def device(self: Tensor) -> devices.device:
-    return devices.CPU
+    return place_of(self)
 
 
 @attribute
@@ -195,7 +197,9 @@ def _version(self: Tensor) -> int:
 
 Tensor.nelement = Tensor.numel
 Tensor.ndimension = Tensor.dim
-Tensor.is_cuda = Tensor.is_sparse = Tensor.is_quantized = Tensor.is_mps = Tensor.is_meta = False
+Tensor.is_sparse = Tensor.is_quantized = False
+for _type in ("cpu", "cuda", "mps", "xpu", "meta"):
+    setattr(Tensor, f"is_{_type}", property(lambda self, type=_type: place_of(self).type == type))
 Tensor.is_nested = Tensor.is_xla = Tensor.is_mkldnn = False
 
 # Gradients -------------------------------------------------------------------------------------------------
@@ -309,6 +313,7 @@ def backward(
 ) -> None:
     """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
     plain = gradient is None and inputs is None and not create_graph and watch.observer is None
+    plain = plain and not Node.moved and held(self) is None
     if plain and not mode.anomaly and mode.recorder is None and mode.observer is None:
         if mode.waiter is not None:
             mode.waiter.backward(self, bool(retain_graph))
@@ -328,14 +333,15 @@ def detach(self: Tensor) -> Tensor:
 
 def another(self: Tensor) -> Tensor:
     """A tensor on the same memory, outside of the graph."""
-    alias = None if mode.waiter is None else mode.waiter.alias(self)
+    waits = mode.waiter is not None and held(self) is None
+    alias = mode.waiter.alias(self) if waits else None
     if alias is None:
-        alias = wrap(self._data)
+        alias = wrap_any(value_in(self))
     room = room_of(self)
     room.add(alias)
     if self._base is not None and room.whole is None:
-        whole = None if mode.waiter is None else mode.waiter.alias(self._base)
-        room.whole = wrap(self._base._data) if whole is None else whole
+        whole = mode.waiter.alias(self._base) if waits else None
+        room.whole = wrap_any(value_in(self._base)) if whole is None else whole
     if mode.recorder is not None:
         mode.recorder.alias(self, alias)
     return alias
@@ -362,11 +368,11 @@ def _get_data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise error(TypeError, "data", f"expected a Tensor, got {type(value).__name__}")
-    if mode.recorder is not None and value._data is not self._data:
+    if mode.recorder is not None and value_in(value) is not value_in(self):
         mode.recorder.refuse("data")
     settle()
     room_of(self).known = room_of(value).known = False  # views of the old memory stay with it
-    self._data = self._form = value._data
+    put(self, value_in(value))
     edge = self._edge
     if type(edge) is AccumulateGrad:
         edge.shape, edge.dtype = value._form.shape, value._form.dtype
@@ -523,17 +529,25 @@ def __iter__(self: Tensor) -> Iterator[Tensor]:
 
 @method
 def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
+    return text_of(self, "tensor" if type(self) is Tensor else type(self).__name__)
+
+
+def text_of(self: Tensor, class_name: str = "tensor") -> str:
+    """The text of a tensor under some name."""
     if mode.recorder is not None:
         mode.recorder.refuse("print")
-    edge = edge_of(self)
+    edge, place = edge_of(self), held(self)
     leaf = edge is None or type(edge) is AccumulateGrad
+    has_values = place is None or place.driver.has_values
     return printing.format_tensor(
-        self._data,
+        on_host(value_in(self)) if has_values else self._form,
         dtype_name=self.dtype.name,
         requires_grad=edge is not None,
         grad_fn_name=None if leaf else split_edge(edge)[0].name(),
         default_dtype_name=dtypes.get_default_dtype().name,
-        class_name="tensor" if type(self) is Tensor else type(self).__name__,
+        class_name=class_name,
+        device="cpu" if place is None else str(place.place),
+        has_values=has_values,
     )
 
 
@@ -546,24 +560,32 @@ def _repr_html_(self: Tensor) -> str | None:
     if not self._form.ndim:
         return None
     gradient = "needs a gradient" if self.requires_grad else ""
-    return notebook.tensor(self._data, text, self.dtype.name, gradient)
+    place = held(self)
+    if place is not None and not place.driver.has_values:
+        return None
+    return notebook.tensor(on_host(value_in(self)), text, self.dtype.name, gradient)
 
 
 @method
 def __format__(self: Tensor, format_spec: str) -> str:
     if mode.recorder is not None:
         mode.recorder.refuse("format")
+    if held(self) is not None:
+        return format(repr(self) if self.is_meta else self.cpu(), format_spec)
     return printing.format_with_spec(
         self._data, format_spec, text=lambda: repr(self), class_name=type(self).__name__
     )
 
 
 def _new(make: Callable) -> Callable:
-    """`x.new_zeros(size)`: a factory with x's dtype."""
+    """`x.new_zeros(size)`: a factory with x's dtype, on x's device."""
 
-    def new_like(self: Tensor, *args: Any, dtype: Any = None, size: Any = None, **kwargs: Any) -> Tensor:
+    def new_like(
+        self: Tensor, *args: Any, dtype: Any = None, size: Any = None, device: Any = None, **kwargs: Any
+    ) -> Tensor:
         args = args if size is None else (size, *args)
-        return make(*args, dtype=dtype or self.dtype, **kwargs)
+        place = place_of(self) if device is None else device
+        return make(*args, dtype=dtype or self.dtype, device=place, **kwargs)
 
     return new_like
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import edge_of, is_leaf
+from cleargrad.autograd.node import Node, edge_of, is_leaf
 from cleargrad.autograd.walk import walk
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, held, place_of, wrap
 from cleargrad.errors import error
 
 
@@ -40,7 +40,8 @@ def backward(
         grad_tensors = grad_variables
     if isinstance(tensors, Tensor) and grad_tensors is None and inputs is None:  # as nearly always
         keep = create_graph if retain_graph is None else retain_graph
-        if mode.simply is not None and not (create_graph or mode.observer or mode.anomaly):
+        here = not Node.moved and held(tensors) is None
+        if here and mode.simply is not None and not (create_graph or mode.observer or mode.anomaly):
             mode.simply.backward(tensors, bool(keep))
             return
         walk((tensors,), (start_gradient(tensors, None),), retain_graph=keep, create_graph=create_graph)
@@ -111,7 +112,7 @@ def grad(
     )  # fmt: skip
     for position, (target, part) in enumerate(zip(targets, found, strict=True)):
         if part is None and materialize_grads:
-            found[position] = wrap(np.zeros_like(target._form))
+            found[position] = target.new_zeros(target._form.shape)  # type: ignore[attr-defined]
         elif part is None and not allow_unused:
             rule = "one of the differentiated Tensors appears to not have been used in the graph."
             fix = "set allow_unused=True if this is the desired behavior"
@@ -167,6 +168,8 @@ def start_gradient(root: Tensor, gradient: Tensor | None) -> Tensor:
             rule = f"grad can be implicitly created only for real scalar outputs but got {root.dtype}"
             raise error(RuntimeError, "backward", rule, fix="pass gradient=, or take .real or .abs()")
         one = np.array(1, root._form.dtype).reshape(root._form.shape)
+        if held(root) is not None:
+            return wrap(one).to(place_of(root))  # type: ignore[attr-defined]
         recorder = mode.recorder or mode.waiter
         return wrap(one) if recorder is None else recorder.constant(one)
     if not isinstance(gradient, Tensor):

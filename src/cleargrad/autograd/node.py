@@ -15,7 +15,7 @@ import numpy as np
 
 from cleargrad.autograd.plan import Plan, Step
 from cleargrad.core.mode import mode, structure
-from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, tick, wrap
+from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, held, tick, value_in, wrap_any
 from cleargrad.errors import Place, error, line_of, user_place
 
 FREED: Any = object()  # stands in `saved` after backward() has let the values go
@@ -43,6 +43,7 @@ class Node:
         "tick",
     )
 
+    moved = False  # whether any node ever led from one device to another: passes then go by tensors, not by arrays
     fills_zeros = True  # whether the vjp wants zeros for outputs that received no gradient
 
     # What the walk needs -------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ def shape_at(edge: Node | Output) -> tuple[int, ...]:
 
 def saved_output(out: Tensor, number: int = 0) -> tuple:
     """An op's own output as it is saved: bare memory, since the tensor would make a cycle with its node."""
-    return out._data, cell_of(out), number
+    return value_in(out), cell_of(out), number
 
 
 def restore_output(node: Node, saved: tuple) -> Tensor:
@@ -238,7 +239,8 @@ def restore_output(node: Node, saved: tuple) -> Tensor:
         out = of_twin(data)
         data = out._form
     else:
-        out = wrap(data)
+        out = wrap_any(data)
+        data = out._form
     if data.dtype.kind in "fcV":  # indices that an op returned have no gradient
         out._edge = node if number == 0 else Output(node, number)
     out._ver = ver
@@ -247,7 +249,9 @@ def restore_output(node: Node, saved: tuple) -> Tensor:
 
 def of_twin(twin: Tensor) -> Tensor:
     """A tensor of its own for the value of a twin."""
-    return twin._wait.twin(twin) if hasattr(twin, "_wait") else wrap(twin._data)
+    return (
+        twin._wait.twin(twin) if hasattr(twin, "_wait") and held(twin) is None else wrap_any(value_in(twin))
+    )
 
 
 class Packed:
@@ -268,7 +272,7 @@ class Packed:
         edge = node if self.edge == "output" else self.edge
         if tensor._edge is edge:
             return tensor
-        return wrap(tensor._data, edge)
+        return wrap_any(value_in(tensor), edge)
 
 
 def pack(values: tuple) -> tuple:
@@ -279,7 +283,7 @@ def pack(values: tuple) -> tuple:
         if isinstance(value, Tensor):
             edge, bare = value._edge, value.detach() if value._edge is not None else value
         elif type(value) is tuple:
-            edge, bare = "output", wrap(value[0])
+            edge, bare = "output", wrap_any(value[0])
         else:
             packed.append(value)
             continue

@@ -33,7 +33,7 @@ from cleargrad.autograd.plan import PASS, UNTRACED, Step
 from cleargrad.core.dtype import OF_NUMPY
 from cleargrad.core.mode import at_once, mode, settle
 from cleargrad.core.shortage import shortage
-from cleargrad.core.tensor import Tensor, as_array, cell_of, tick, wrap
+from cleargrad.core.tensor import Tensor, as_array, cell_of, held, place_of, tick, wrap
 from cleargrad.core.watch import watch
 from cleargrad.errors import error, line_of
 
@@ -151,6 +151,15 @@ def walk(
 ) -> list[Tensor | None]:
     """Runs the vjps. With `targets`, only what leads there; without `accumulate`, returns their gradients."""
     special = (mode.recorder, mode.waiter, mode.observer) != (None, None, None) or mode.anomaly
+    if Node.moved or any(held(root) is not None for root in roots):
+        special = True
+        if mode.waiter is not None and mode.recorder is None:
+            settle("a backward pass goes through other devices")
+            with at_once():
+                return walk(
+                    roots, grads, retain_graph=retain_graph, create_graph=create_graph, targets=targets,
+                    accumulate=accumulate,
+                )  # fmt: skip
     if targets is None and not create_graph and not special:
         walk_plainly(roots, grads, retain_graph)
         return []
@@ -444,7 +453,8 @@ def fitted(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype) -> Tensor:
 def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple:
     """A node's vjp with everything around it: missing gradients of outputs, hooks, anomaly checks."""
     if node.outputs > 1:
-        grad = [zeros(node, k) if part is None else part for k, part in enumerate(grad)]
+        present = next(part for part in grad if part is not None)
+        grad = [zeros(node, k, present) if part is None else part for k, part in enumerate(grad)]
     mask = None
     if wanted is not None:
         mask = tuple(edge is not None and wanted[split_edge(edge)[0]] for edge in node.edges)
@@ -478,11 +488,12 @@ def has_packed(node: Node) -> bool:
     return node.saved is not FREED and any(type(x) is Packed for x in node.saved)
 
 
-def zeros(node: Node, number: int) -> Tensor | None:
-    """The gradient of an output that received none."""
+def zeros(node: Node, number: int, beside: Tensor) -> Tensor | None:
+    """The gradient of an output that received none, on the device of another one's."""
     if node.dtype[number].kind in "iub" or not node.fills_zeros:
         return None
-    return wrap(np.zeros(node.shape[number], node.dtype[number]))
+    made = wrap(np.zeros(node.shape[number], node.dtype[number]))
+    return made if held(beside) is None else made.to(place_of(beside))  # type: ignore[attr-defined]
 
 
 def run_prehooks(extra: Extra, grad: Any) -> Any:
@@ -534,11 +545,12 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
     leaf = node.leaf()
     if leaf is None or leaf._edge is None:  # gone, or its gradient is no longer wanted
         return
-    if not create_graph and mode.recorder is None and mode.waiter is None:
+    if not create_graph and mode.recorder is None and mode.waiter is None and held(grad) is None:
         add_array_to_leaf(node, grad._data.copy())
         return
     if leaf._grad is None:  # memory of its own, since a later backward adds to it in place
         alike = create_graph or leaf._form.flags.c_contiguous or grad._form.strides == leaf._form.strides
+        alike = alike or held(leaf) is not None
         leaf._grad = grad.clone() if alike else wrap(np.empty_like(leaf._form)).copy_(grad)
     elif create_graph:
         leaf._grad = leaf._grad + grad

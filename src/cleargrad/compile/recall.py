@@ -30,7 +30,7 @@ from cleargrad.compile.passes import DRAWS
 from cleargrad.core.device import device
 from cleargrad.core.dtype import dtype, when_default_changes
 from cleargrad.core.mode import SPECIAL, gate, mode, spared
-from cleargrad.core.tensor import Tensor, new, tick, wrap
+from cleargrad.core.tensor import Tensor, held, new, tick, wrap
 from cleargrad.errors import PACKAGE
 from cleargrad.ops.apply import differentiable
 from cleargrad.ops.conversion import layout, memory_format
@@ -339,6 +339,8 @@ def key_of(args: tuple) -> tuple | None:
         key.append(type(value) if type(value) in (list, tuple) else None)
         for item in leaves(value):
             if isinstance(item, Tensor):
+                if held(item) is not None:
+                    return None
                 data = item._data
                 if not data.flags.aligned or id(data) in tensors:
                     return None  # of two that are the same, nobody knows which one an op has taken
@@ -355,7 +357,7 @@ def key_of(args: tuple) -> tuple | None:
 
 def learnt(recalled: Recalled, args: tuple, calls: list, result: Any) -> recall.Known | None:
     """What a call with these arguments does, if it can be known again."""
-    if len(calls) != 1 or type(result) is not Tensor or result._base is not None:
+    if len(calls) != 1 or type(result) is not Tensor or result._base is not None or held(result) is not None:
         return None
     op, operands, attrs, made = calls[0]
     outs = made if op.outputs != 1 else [made]

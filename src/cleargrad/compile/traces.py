@@ -9,7 +9,6 @@ there: the trace is the guard. Read next: compile/acts.py.
 from __future__ import annotations
 
 import itertools
-import mmap
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -299,28 +298,6 @@ def forget_all() -> None:
 
 
 when_chosen.append(forget_all)  # the work of programs is cut for some number of threads
-
-# Layouts without memory ------------------------------------------------------------------------------------
-
-_room = [np.zeros(0, np.uint8)]  # pages that nobody touches, so that they take no memory
-
-
-def ghost(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None = None) -> np.ndarray:
-    """An array that has a layout, and no elements that anybody wrote: all ghosts lie in the same place."""
-    steps = None if strides is None else zip(shape, strides)
-    count = dtype.itemsize
-    if steps is None:
-        for extent in shape:
-            count *= extent
-    else:
-        count += sum([(extent - 1) * step for extent, step in steps if extent])
-    if count > _room[0].size:
-        _room[0] = np.frombuffer(mmap.mmap(-1, max(2 * count, 1 << 24)), np.uint8)
-    return np.ndarray(shape, dtype, _room[0], 0, strides)
-
-
-def ghost_of(array: np.ndarray) -> np.ndarray:
-    return ghost(array.shape, array.dtype, array.strides)
 
 
 def laid_out(array: np.ndarray, form: np.ndarray) -> np.ndarray:

@@ -39,9 +39,10 @@ from cleargrad.compile.computing import LENGTH, SHORT, compute, is_short
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.pass_behind import Before, go_behind
 from cleargrad.compile.passes import DRAWS
-from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, ghost, ghost_of, is_made, trees
+from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, is_made, trees
 from cleargrad.compile.trial import Trial
 from cleargrad.core.dtype import dtype, when_default_changes
+from cleargrad.core.layout import ghost, ghost_of
 from cleargrad.core.mode import SEEN, at_once, mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.shortage import shortage
@@ -60,6 +61,7 @@ from cleargrad.core.tensor import (
 )
 from cleargrad.errors import error, user_frame, user_place
 from cleargrad.ops.apply import call, check_operands, link
+from cleargrad.ops.inplace import is_elsewhere
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
 
@@ -349,7 +351,7 @@ class Waiter:
 
     def call_carefully(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits."""
-        if self.aside or op.name in DRAWS or "stream" in attrs:
+        if self.aside or op.name in DRAWS or "stream" in attrs or any(map(is_elsewhere, operands)):
             outs = call_at_once(op, operands, attrs)
             if self.witness is not None:
                 self.witness.drew(op, operands, attrs, outs)

@@ -1,13 +1,23 @@
-"""Devices by name. Only the CPU exists so far; "cuda" is a known name that says so.
+"""Devices: their names, where new tensors go, and what a kind of device can do.
 
-Read next: core/shape.py.
+`device("cuda", 0)` is a name. A `Driver` is what can be done with memory of that type; the types that have one can
+be used. What lies in NumPy's memory needs none: that is the CPU, whose tensors have their array at hand. Any other
+tensor has a layout, no array, and is `Held`: whoever looks for the array is told so by `Elsewhere`, which for the
+doors of ops means that the driver makes the call. Read next: core/shape.py.
 """
 
 from __future__ import annotations
 
-from cleargrad.errors import error
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 
-KNOWN = ("cpu", "cuda", "mps", "xpu", "meta")
+import numpy as np
+
+from cleargrad.core.layout import ghost, ghost_of
+from cleargrad.errors import error, laid_out, line_of, user_place
+
+KNOWN = ["cpu", "cuda", "mps", "xpu", "meta"]
 
 
 class device:
@@ -49,23 +59,171 @@ class device:
         return device, (str(self),)
 
     def __enter__(self) -> device:
-        return check(self)
+        default.outer.append(default.place)
+        turn_to(check(self))
+        return self
 
     def __exit__(self, *exception: object) -> None:
-        pass
+        turn_to(default.outer.pop())
 
 
 CPU = device("cpu")
 
 
+# What a kind of device can do ------------------------------------------------------------------------------
+
+
+class Driver:
+    """What can be done with memory of one type of device. `memory` below is whatever the driver hands out."""
+
+    type: str  # as in `device.type`
+    has_values = True  # whether what is computed there can be known
+
+    def place(self, asked: device) -> device:
+        """The device that a name means, such as the current one of several."""
+        return asked
+
+    def allocate(self, form: np.ndarray) -> Any:
+        """Memory for a value of this layout."""
+        raise NotImplementedError
+
+    def receive(self, array: np.ndarray) -> Any:
+        """A copy of an array, laid out as it is."""
+        raise NotImplementedError
+
+    def give(self, memory: Any, form: np.ndarray) -> np.ndarray:
+        """A copy of a value as an array of this layout."""
+        raise NotImplementedError
+
+    def write(self, target: Any, form: np.ndarray, source: Any) -> None:
+        """Copies a value of the same shape over one of this layout, converted to its dtype."""
+        raise NotImplementedError
+
+    def run(self, op: Any, operands: Sequence, attrs: dict[str, Any], forms: Sequence[np.ndarray]) -> list:
+        """What an op gives: its operands are `Held` or numbers, its results memory in these layouts.
+
+        What a view gives is memory of its operand.
+        """
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Returns when all that was asked for has been done."""
+
+
+drivers: dict[str, Driver] = {}  # by type
+
+
+def register(driver: Driver) -> None:
+    """Makes a type of device known, or known as one that can be used."""
+    if driver.type not in KNOWN:
+        KNOWN.append(driver.type)
+    drivers[driver.type] = driver
+
+
+class Elsewhere(NotImplementedError):
+    """Somebody looks for the array of a tensor that lies on another device."""
+
+    def __init__(self, held: Held):
+        super().__init__(held)
+        self.held, self.line = held, user_place()
+
+    def __str__(self) -> str:
+        place, driver = self.held.place, self.held.driver
+        rows = {} if self.line is None else {"at": line_of(self.line)}
+        if driver.has_values:
+            rule = f"the memory of a tensor on {place} cannot be read by the CPU"
+            return laid_out("device", rule, {"fix": "copy it there first, with tensor.cpu()", **rows})
+        rule = f"Cannot copy out of {place} tensor; no data!"
+        return laid_out("device", rule, {"fix": "make the tensor on a device that keeps values", **rows})
+
+
+class Held:
+    """Where the value of a tensor lies that is not on the CPU. It stands where else stands who computes it."""
+
+    __slots__ = ("driver", "form", "memory", "place")
+    probe = False  # as against what a proof puts in the place of values (compile/proof.py)
+
+    def __init__(self, place: device, driver: Driver, memory: Any, form: np.ndarray):
+        self.place, self.driver, self.memory, self.form = place, driver, memory, form
+
+    def __reduce__(self) -> tuple:
+        """Pickled, it is an array, which goes to the same device again."""
+        if not self.driver.has_values:
+            return empty_on, (self.place, self.form.shape, self.form.dtype, self.form.strides)
+        return on_device, (self.driver.give(self.memory, self.form), self.place)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.form.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.form.dtype
+
+    def look(self, tensor: object) -> None:
+        raise Elsewhere(self)
+
+
+def hold(place: device, memory: Callable[[Driver], Any], form: np.ndarray) -> Held:
+    """A value on a device, in memory that its driver gives."""
+    driver = drivers[place.type]
+    return Held(place, driver, memory(driver), form)
+
+
+def empty_on(place: device, shape: tuple, dtype: np.dtype, strides: tuple) -> Held:
+    form = ghost(shape, dtype, strides)
+    return hold(place, lambda driver: driver.allocate(form), form)
+
+
+def on_host(value: np.ndarray | Held) -> np.ndarray:
+    """A value as an array: itself, or a copy of what lies on another device."""
+    return value.driver.give(value.memory, value.form) if isinstance(value, Held) else value
+
+
+def on_device(value: np.ndarray | Held, place: device) -> np.ndarray | Held:
+    """A value on a device: itself if it is there, else a copy."""
+    if place == (value.place if isinstance(value, Held) else CPU):
+        return value
+    array = on_host(value)
+    if place is CPU:
+        return array
+    return hold(place, lambda driver: driver.receive(array), ghost_of(array))
+
+
+# Where new tensors go --------------------------------------------------------------------------------------
+
+
+class Default(threading.local):
+    """Where new tensors of a thread go that name no device."""
+
+    place = CPU
+
+    def __init__(self) -> None:
+        self.outer: list[device] = []
+
+
+default = Default()
+when_default_turns: list[Callable[[], None]] = []  # called before another device becomes the default
+
+
+def turn_to(place: device) -> None:
+    if place != default.place:
+        for told in when_default_turns:
+            told()
+        default.place = place
+
+
 def check(where: device | str | int | None) -> device:
-    """The device as an object; an error when cleargrad cannot run there."""
+    """The device asked for, or the default; an error when cleargrad cannot run there."""
     if where is None:
-        return CPU
+        return default.place
     place = where if isinstance(where, device) else device(where)
-    if place.type != "cpu":
+    if place.type == "cpu":
+        return CPU
+    driver = drivers.get(place.type)
+    if driver is None:
         raise unavailable(place)
-    return CPU
+    return driver.place(place)
 
 
 def unavailable(place: device) -> Exception:
@@ -80,9 +238,9 @@ def unavailable(place: device) -> Exception:
 
 def get_default_device() -> device:
     """The device that factories use when none is named."""
-    return CPU
+    return default.place
 
 
 def set_default_device(device: device | str | int | None) -> None:
-    """Accepts the CPU; other devices say that they are not available."""
-    check(device)
+    """Where new tensors go that name no device; None is the CPU."""
+    turn_to(CPU if device is None else check(device))

@@ -8,7 +8,8 @@ Fields:
           is empty while the value waits to be computed: whoever looks has it computed first (`__getattr__`)
   _form   an array of the tensor's shape, dtype and strides, whose elements may be nobody's: `_data` itself, or what
           stands for its layout while the value waits. Who asks for the layout alone reads this one
-  _wait   who computes a value that waits, and _slot its number there; empty in all other tensors
+  _wait   who computes a value that waits, and _slot its number there; or where a value is `Held` that lies on
+          another device than the CPU; empty in all other tensors
   _edge   None when no gradient is needed, else the Node (or Output of a Node) that receives it
   grad    the accumulated gradient of a leaf
   _ver    the version cell of the memory, shared by all views: [tick of the last change, number of changes,
@@ -24,13 +25,16 @@ import gc
 import itertools
 import sys
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cleargrad.core.device import CPU, Held, device, on_device
 from cleargrad.core.dtype import OF_NUMPY, dtype
+from cleargrad.core.mode import mode
 from cleargrad.core.shape import Size
-from cleargrad.errors import user_frame
+from cleargrad.errors import error, user_frame
 
 # One clock orders everything that happens to the graph. A node takes a tick when it is made, memory takes one
 # when it changes; a saved tensor is stale exactly when its memory's tick is later than its node's.
@@ -164,6 +168,69 @@ def wrap(data: np.ndarray, edge=None) -> Tensor:
     tensor._ver = None
     tensor._base = None
     return tensor
+
+
+def held(tensor: Tensor) -> Held | None:
+    """Where the value of a tensor lies, if not on the CPU."""
+    try:
+        value_of(tensor)
+    except AttributeError:
+        found = getattr(tensor, "_wait", None)
+        return found if type(found) is Held else None
+    return None
+
+
+def place_of(tensor: Tensor) -> device:
+    """The device of a tensor."""
+    found = held(tensor)
+    return CPU if found is None else found.place
+
+
+def put(tensor: Tensor, value: np.ndarray | Held) -> None:
+    """Gives a tensor a value: an array, or one that lies on another device."""
+    if type(value) is Held:
+        tensor._form, tensor._wait = value.form, value
+        with suppress(AttributeError):
+            del tensor._data
+    else:
+        if held(tensor) is not None:
+            del tensor._wait
+        tensor._data = tensor._form = value
+
+
+def value_in(tensor: Tensor) -> Any:
+    """The value of a tensor as an array, or where it lies on another device."""
+    try:
+        return value_of(tensor)
+    except AttributeError:
+        return held(tensor) or tensor._data
+
+
+def wrap_any(value: np.ndarray | Held, edge: Any = None) -> Tensor:
+    """A new tensor around an array, or around a value on another device."""
+    if not isinstance(value, Held):
+        return wrap(value, edge)
+    tensor = wrap(value.form, edge)
+    put(tensor, value)
+    return tensor
+
+
+def wrap_beside(data: np.ndarray, other: Tensor) -> Tensor:
+    """A new tensor of known values, on the device of another tensor."""
+    return wrap_any(on_device(data, place_of(other)))
+
+
+def check_values(name: str, tensor: Tensor) -> None:
+    """Refuses a call that decides by values, of a tensor that has none."""
+    found = held(tensor)
+    if found is not None and not found.driver.has_values:
+        rule = f"what it gives depends on values, which a tensor on {found.place} does not have"
+        raise error(NotImplementedError, name, rule)
+
+
+def is_seen(tensor: Tensor) -> bool:
+    """Whether the values of a tensor are at hand, so that bad ones can be refused before they are used."""
+    return mode.recorder is None and held(tensor) is None
 
 
 def cell_of(tensor: Tensor) -> list:

@@ -21,6 +21,7 @@ from cleargrad.nn import hooks
 from cleargrad.nn.hooks import Hooked, call_uncompiled, call_with_hooks
 from cleargrad.nn.parameter import Buffer, Parameter, is_lazy
 from cleargrad.nn.state import Stateful
+from cleargrad.ops.creation import empty_like
 
 
 def fresh_fields() -> dict[str, Any]:
@@ -44,6 +45,14 @@ def fresh_fields() -> dict[str, Any]:
         "_load_state_dict_post_hooks": OrderedDict(),
         "_modules": {},
     }
+
+
+def check_moves(t: Tensor, place: devices.device) -> None:
+    """Refuses to take values from where there are none."""
+    if t.is_meta and place.type != "meta":
+        rule = "Cannot copy out of meta tensor; no data!"
+        fix = "use to_empty() instead of to() when moving a module from meta to another device"
+        raise error(NotImplementedError, "to", rule, fix=fix)
 
 
 class Module(Hooked, Stateful):
@@ -448,7 +457,9 @@ class Module(Hooked, Stateful):
         place = None if device is None else devices.device(device)
 
         def convert(t: Tensor) -> Tensor:
-            devices.check(place)
+            if place is not None:
+                check_moves(t, devices.check(place))
+                t = t.to(place)
             if memory_format is not None and t.dim() in (4, 5):
                 t = t.contiguous(memory_format=memory_format)
             return t.to(dtype) if dtype is not None and t.dtype.category >= dtypes.FLOAT else t
@@ -457,8 +468,7 @@ class Module(Hooked, Stateful):
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """New memory on a device, without its values."""
-        devices.check(device)
-        return self._apply(lambda t: t.new_empty(t.shape), recurse=recurse)
+        return self._apply(lambda t: empty_like(t, device=devices.check(device)), recurse=recurse)
 
     def type(self, dst_type: Any) -> Self:
         """Every parameter and buffer as one type."""

@@ -9,15 +9,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cleargrad.autograd.node import AccumulateGrad, edge_of, make_leaf, split_edge
+from cleargrad.autograd.node import make_leaf
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, cell_of, room_of, wrap
+from cleargrad.core.tensor import Tensor, cell_of, put, room_of, value_in, wrap
 from cleargrad.errors import error
 from cleargrad.interop import copied_memory, rebuild
-from cleargrad.ops.creation import allocate
-from cleargrad.printing import format_tensor
+from cleargrad.ops.creation import empty
+from cleargrad.tensor import text_of
 
 
 def share(cls: type[Tensor], data: Any) -> Tensor:
@@ -28,26 +27,11 @@ def share(cls: type[Tensor], data: Any) -> Tensor:
         rule = f"expected a Tensor, but {type(data).__name__!r} object has no attribute 'detach'"
         raise error(AttributeError, cls.__name__, rule, fix="wrap the values in torch.tensor(...)")
     other: Tensor = object.__new__(cls)
-    other._data = other._form = data._data
+    put(other, value_in(data))
     other._edge = other._grad = other._base = None
     other._ver = cell_of(data)
     room_of(data).add(other)
     return other
-
-
-def text_of(tensor: Tensor) -> str:
-    """The text of a tensor under the name `tensor`, whatever its class."""
-    if mode.recorder is not None:
-        mode.recorder.refuse("print")
-    edge = edge_of(tensor)
-    leaf = edge is None or type(edge) is AccumulateGrad
-    return format_tensor(
-        tensor._data,
-        dtype_name=tensor.dtype.name,
-        requires_grad=edge is not None,
-        grad_fn_name=None if leaf else split_edge(edge)[0].name(),
-        default_dtype_name=dtypes.get_default_dtype().name,
-    )
 
 
 class Parameter(Tensor):
@@ -128,11 +112,11 @@ class UninitializedTensorMixin:
 
     def materialize(self, shape: Any, device: Any = None, dtype: dtypes.dtype | None = None) -> None:
         """Gives the tensor memory of a shape; from then on it is an ordinary parameter or buffer."""
-        devices.check(device)
+        place = devices.check(device)
         wanted, kind = self.requires_grad, dtype or self.kind
         del self.kind
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
-        self._data = self._form = allocate("materialize", tuple(shape), np.empty, kind)  # type: ignore[assignment]
+        put(self, value_in(empty(tuple(shape), device=place, dtype=kind)))  # type: ignore[arg-type]
         if wanted:
             make_leaf(self)  # type: ignore[arg-type]
 

@@ -208,6 +208,14 @@ class Stateful:
                 if assign:
                     self._assign_tensor(name, tensor, value)
                 elif not lazy:
+                    if tensor.is_meta and not value.is_meta:
+                        warnings.warn(
+                            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                            "parameter in the current model, which is a no-op. (Did you mean to pass "
+                            "`assign=True` to assign items in the state dictionary to their corresponding key in "
+                            "the module instead of copying them in place?)",
+                            stacklevel=2,
+                        )
                     tensor.copy_(value)
         except Exception as failure:
             shapes = "" if lazy else f" {tensor.size()} and whose dimensions in the checkpoint are"

@@ -15,7 +15,7 @@ from cleargrad.codegen import expr, numpy_reading
 from cleargrad.codegen.native import quickened
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, broadcast
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, check_values
 from cleargrad.errors import error
 from cleargrad.ops.declare import (
     ANY,
@@ -118,6 +118,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and the same elements."""
     check_tensor("equal", input)
     check_tensor("equal", other, "other")
+    check_values("equal", input)
     return input._form.shape == other._form.shape and bool((input == other).all())
 
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.autograd.node import Node
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import mode
+from cleargrad.core.layout import ghost, ghost_in_order
+from cleargrad.core.mode import at_once, mode
 from cleargrad.core.shape import Spec, broadcast
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, held, place_of, value_in, wrap
 from cleargrad.errors import error
-from cleargrad.ops.apply import NUMBERS
+from cleargrad.ops.apply import NUMBERS, link
 from cleargrad.ops.declare import as_type, composite, face, fused, opaque
 from cleargrad.ops.inplace import assign
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole
@@ -66,11 +68,28 @@ def laid_out(x: np.ndarray, layout: memory_format) -> np.ndarray:
         return x.copy(order="C" if is_repeated(x) else "K")
     if layout is contiguous_format:
         return x.copy(order="C")
+    there, back = orders_of(x, layout)
+    return x.transpose(there).copy(order="C").transpose(back)
+
+
+def orders_of(x: np.ndarray, layout: memory_format) -> tuple[tuple, tuple]:
+    """The dimensions as they lie in a memory format, and the way back."""
     rank, there, back = LAST[layout]
     if x.ndim != rank:
         rule = f"required rank {rank} tensor to use {layout} format, got rank {x.ndim}"
         raise error(RuntimeError, "contiguous", rule)
-    return x.transpose(there).copy(order="C").transpose(back)
+    return there, back
+
+
+def form_laid_out(x: np.ndarray, layout: memory_format, dtype: np.dtype | None = None) -> np.ndarray:
+    """The layout of such a copy, or of one in another dtype."""
+    kind = dtype or x.dtype
+    if layout is preserve_format:
+        return ghost(x.shape, kind) if is_repeated(x) else ghost_in_order(x.shape, kind, (x,))
+    if layout is contiguous_format:
+        return ghost(x.shape, kind)
+    there, back = orders_of(x, layout)
+    return ghost(x.transpose(there).shape, kind).transpose(back)
 
 
 def is_laid_out(x: np.ndarray, layout: memory_format) -> bool:
@@ -86,6 +105,7 @@ copy_of = opaque(
     run=lambda x, *, layout: laid_out(x, layout),
     vjp=lambda g: g,
     samples=lambda: iter([Sample(real(3, 4)), Sample(real()), Sample(real(0, 2))]),
+    layout=form_laid_out,
 )
 
 
@@ -132,6 +152,31 @@ cast = opaque(
 )
 
 
+# From one device to another; it runs in `transfer`, since doors want all operands on one device.
+moved = opaque(
+    "to_device",
+    spec=lambda x, *, device, source: Spec(x._form.shape, x.dtype),
+    run=lambda x, *, device, source: x.copy(),
+    vjp=lambda g, *, source: g.to(source),
+    samples=lambda: iter(()),
+    node="ToCopyBackward0",
+)
+
+
+def transfer(input: Tensor, place: devices.device) -> Tensor:
+    """A copy on another device, tied to the graph."""
+    if mode.recorder is not None:
+        mode.recorder.refuse("to")
+    value = devices.on_device(value_in(input), place)
+    there, form = ([value], value.form) if type(value) is devices.Held else (None, value)
+    attrs = {"device": place, "source": place_of(input)}
+    with at_once():
+        result = link(moved.op, (input,), attrs, form, mode.grad, there)
+    if result._edge is not None:
+        type(result._edge).moved = Node.moved = True
+    return result
+
+
 def to_samples() -> Iterator[Sample]:
     yield Sample(real(3, 4), "cpu")
     yield Sample(real(3, 4), real(2))
@@ -168,11 +213,16 @@ def to(
             raise error(TypeError, "to", f"expected a dtype, a device or a tensor, got {type(arg).__name__}")
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         raise error(TypeError, "to", f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
-    devices.check(device)
+    place = place_of(input)
+    if other is not None:
+        device = place_of(other)
+    there = place if device is None else devices.check(device)
     target = other.dtype if other is not None else dtype or input.dtype
     copy = flags[1] if len(flags) > 1 else copy
-    if copy or target.numpy != input._form.dtype:
+    if target.numpy != input._form.dtype or (copy and there == place):
         input = cast(input, dtype=target)
+    if there != place:
+        input = transfer(input, there)
     if memory_format is preserve_format or is_laid_out(input._form, memory_format):
         return input
     return copy_of(input, layout=memory_format)
@@ -267,6 +317,8 @@ copy = fused(
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Writes `src`, broadcast and converted, into this tensor."""
     check_tensor("copy_", src, "src")
+    if place_of(src) != place_of(self):
+        src = transfer(src, place_of(self))
     if src._form.shape != self._form.shape:
         if broadcast("copy_", self._form.shape, src._form.shape) != self._form.shape:
             rule = f"output with shape {list(self._form.shape)} doesn't match {list(src._form.shape)}"
@@ -274,7 +326,8 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         src = expand(src, self._form.shape)
     if src._form.dtype != self._form.dtype:
         src = cast(src, dtype=self.dtype)
-    if mode.waiter is None and np.may_share_memory(src._data, self._data):
+    here = mode.waiter is None and held(self) is None
+    if self is src or (here and np.may_share_memory(src._data, self._data)):
         src = clone(src)
     return assign(self, src, "copy_", replaces=True)
 

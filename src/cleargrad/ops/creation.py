@@ -17,13 +17,16 @@ from numpy.lib.stride_tricks import as_strided as strided_array
 from cleargrad.autograd.node import edge_of, make_leaf
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.device import Held, hold, on_device, on_host
+from cleargrad.core.layout import ghost
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import sizes_of
-from cleargrad.core.tensor import Tensor, mark_inference, note_lent, wrap
+from cleargrad.core.tensor import Tensor, held, mark_inference, note_lent, place_of, value_in, wrap, wrap_any
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.conversion import (
     contiguous_format,
+    form_laid_out,
     is_laid_out,
     is_repeated,
     laid_out,
@@ -45,26 +48,28 @@ def factory(function: Callable) -> Callable:
     return function
 
 
-def finish(data: np.ndarray, requires_grad: bool, out: Tensor | None = None) -> Tensor:
-    """A new leaf around fresh memory, or `out` with the data written into it."""
+def finish(
+    data: np.ndarray | Held, requires_grad: bool, out: Tensor | None = None, device: Any = devices.CPU
+) -> Tensor:
+    """A new leaf around fresh memory, copied to a device, or `out` with the data written into it."""
     if out is not None:
-        return write_out(out, wrap(data), "out")
-    tensor = wrap(data)
+        return write_out(out, wrap_any(data), "out")
+    tensor = wrap_any(on_device(data, devices.check(device)))
     if mode.inference:
         mark_inference(tensor)
     if requires_grad:
-        if dtypes.OF_NUMPY[data.dtype].category < dtypes.FLOAT:
+        if tensor.dtype.category < dtypes.FLOAT:
             rule = "only Tensors of floating point and complex dtype can require gradients"
-            raise error(RuntimeError, "requires_grad", rule, dtype=str(dtypes.OF_NUMPY[data.dtype]))
+            raise error(RuntimeError, "requires_grad", rule, dtype=str(tensor.dtype))
         make_leaf(tensor)
     return tensor
 
 
-def check_options(op: str, dtype: Any, device: Any) -> None:
-    """The arguments all factories share."""
+def check_options(op: str, dtype: Any, device: Any) -> devices.device:
+    """The arguments all factories share; the device that is meant."""
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         raise error(TypeError, op, f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
-    devices.check(device)
+    return devices.check(device)
 
 
 def working_dtype(op: str, dtype: dtypes.dtype | None, out: Tensor | None) -> dtypes.dtype | None:
@@ -85,7 +90,8 @@ PYTHON_NUMBERS = {bool, int, float, complex}
 def array_of(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     """A fresh array from numbers, nested sequences, arrays or tensors, with PyTorch's dtype for them."""
     if isinstance(data, Tensor):
-        return run_cast(data._data, dtype=dtype) if dtype else data._data.copy()
+        array = on_host(value_in(data))
+        return run_cast(array, dtype=dtype) if dtype else array.copy()
     if isinstance(data, np.ndarray):
         return from_array(data, dtype)
     if isinstance(data, np.generic):
@@ -198,18 +204,22 @@ def tensor(
         words = "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
         words += "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
         warnings.warn(words, UserWarning, stacklevel=2)
-    return finish(array_of(data, dtype), requires_grad)
+    if device is None and isinstance(data, Tensor):
+        device = place_of(data)
+    if isinstance(data, Tensor) and held(data) is not None:
+        return finish(value_in(data.to(device, dtype or data.dtype, copy=True)), requires_grad, device=device)
+    return finish(array_of(data, dtype), requires_grad, device=device)
 
 
 @factory
 def as_tensor(data: Any, dtype: dtypes.dtype | None = None, device: Any = None) -> Tensor:
     """A tensor that shares the data's memory and history when it can."""
-    check_options("as_tensor", dtype, device)
+    place = check_options("as_tensor", dtype, device)
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
+        return data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype.numpy):
-        return from_numpy(data)
-    return wrap(array_of(data, dtype))
+        return from_numpy(data) if place is devices.CPU else from_numpy(data).to(place)
+    return finish(array_of(data, dtype), False, device=place)
 
 
 @factory
@@ -233,7 +243,7 @@ def asarray(
     shared = isinstance(data, (Tensor, np.ndarray)) and (dtype is None or data.dtype in (dtype, dtype.numpy))
     if copy is False and not shared:
         raise error(ValueError, "asarray", "can't alias the object: it must be copied to become this tensor")
-    result = as_tensor(data, dtype)
+    result = as_tensor(data, dtype, device)
     if shared and copy:
         result = result.clone()
     if requires_grad and not result.requires_grad:
@@ -276,7 +286,7 @@ def scalar_tensor(
     """A 0-d tensor; of the default dtype, whatever the number."""
     check_options("scalar_tensor", dtype, device)
     kind = dtype or (dtypes.default_complex() if isinstance(s, complex) else dtypes.get_default_dtype())
-    return finish(as_type(s, kind.numpy), requires_grad)
+    return finish(as_type(s, kind.numpy), requires_grad, device=device)
 
 
 @factory
@@ -333,7 +343,15 @@ def allocate(op: str, shape: tuple[int, ...], fill: Callable, dtype: dtypes.dtyp
         raise error(RuntimeError, op, rule, size=str(shape), dtype=str(dtype)) from failure
 
 
-def filled(name: str, fill: Callable, words: str) -> Callable:
+def filled_on(place: devices.device, form: np.ndarray, value: Any, requires_grad: bool) -> Tensor:
+    """A new leaf of a layout on another device; None leaves in it whatever was in its memory."""
+    made = hold(place, lambda driver: driver.allocate(form), form)
+    if value is not None:
+        made.driver.write(made.memory, form, made.driver.receive(as_type(value, form.dtype)))
+    return finish(made, requires_grad, device=place)
+
+
+def filled(name: str, fill: Callable, value: Any, words: str) -> Callable:
     """The family of zeros: `name(*size)`, with PyTorch's keyword arguments."""
 
     def make(
@@ -347,11 +365,15 @@ def filled(name: str, fill: Callable, words: str) -> Callable:
         pin_memory: bool = False,
         memory_format: memory_format = contiguous_format,
     ) -> Tensor:
-        check_options(name, dtype, device)
+        place = check_options(name, dtype, device)
         if not sizes and size is None:
             raise error(TypeError, name, "missing the argument 'size'")
         shape = sized(name, sizes or (size,))
-        data = allocate(name, shape, fill, working_dtype(name, dtype, out) or dtypes.get_default_dtype())
+        kind = working_dtype(name, dtype, out) or dtypes.get_default_dtype()
+        if place is not devices.CPU and out is None:
+            form = form_laid_out(ghost(shape, kind.numpy), memory_format)
+            return filled_on(place, form, value, requires_grad)
+        data = allocate(name, shape, fill, kind)
         if not is_laid_out(data, memory_format):
             data = laid_out(data, memory_format)
         return finish(data, requires_grad, out)
@@ -361,12 +383,12 @@ def filled(name: str, fill: Callable, words: str) -> Callable:
     return factory(make)
 
 
-zeros = filled("zeros", np.zeros, "A tensor of zeros.")
-ones = filled("ones", np.ones, "A tensor of ones.")
-empty = filled("empty", np.empty, "A tensor whose values are whatever was in its memory.")
+zeros = filled("zeros", np.zeros, 0, "A tensor of zeros.")
+ones = filled("ones", np.ones, 1, "A tensor of ones.")
+empty = filled("empty", np.empty, None, "A tensor whose values are whatever was in its memory.")
 
 
-def like(name: str, fill: Callable, words: str) -> Callable:
+def like(name: str, fill: Callable, value: Any, words: str) -> Callable:
     """The family of zeros_like: the shape, dtype and layout of another tensor."""
 
     def make(
@@ -380,9 +402,11 @@ def like(name: str, fill: Callable, words: str) -> Callable:
         memory_format: memory_format = preserve_format,
     ) -> Tensor:
         check_tensor(name, input)
-        check_options(name, dtype, device)
+        place = check_options(name, dtype, place_of(input) if device is None else device)
         source = input._form
         kind = source.dtype if dtype is None else dtype.numpy
+        if place is not devices.CPU:
+            return filled_on(place, form_laid_out(source, memory_format, kind), value, requires_grad)
         order = "K" if memory_format is preserve_format and not is_repeated(source) else "C"
         data = fill(source, dtype=kind, order=order, subok=False)
         if memory_format is not preserve_format and not is_laid_out(data, memory_format):
@@ -394,9 +418,9 @@ def like(name: str, fill: Callable, words: str) -> Callable:
     return factory(make)
 
 
-zeros_like = like("zeros_like", np.zeros_like, "Zeros with the shape and dtype of another tensor.")
-ones_like = like("ones_like", np.ones_like, "Ones with the shape and dtype of another tensor.")
-empty_like = like("empty_like", np.empty_like, "Any values with the shape and dtype of another tensor.")
+zeros_like = like("zeros_like", np.zeros_like, 0, "Zeros with the shape and dtype of another tensor.")
+ones_like = like("ones_like", np.ones_like, 1, "Ones with the shape and dtype of another tensor.")
+empty_like = like("empty_like", np.empty_like, None, "Any values with the shape and dtype of another tensor.")
 
 
 def fill_number(op: str, value: Any) -> Any:
@@ -421,11 +445,13 @@ def full(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of one value; the dtype follows from the value."""
-    check_options("full", dtype, device)
+    place = check_options("full", dtype, device)
     if isinstance(size, int):
         raise error(TypeError, "full", "argument 'size' must be tuple of ints, not int")
     value = fill_number("full", fill_value)
     kind = working_dtype("full", dtype, out) or dtypes.of_number(value)
+    if place is not devices.CPU and out is None:
+        return filled_on(place, ghost(sized("full", (size,)), kind.numpy), value, requires_grad)
     data = allocate("full", sized("full", (size,)), np.empty, kind)
     data[...] = as_type(value, data.dtype)
     return finish(data, requires_grad, out)
@@ -446,6 +472,8 @@ def full_like(
     """A tensor of one value with the shape, dtype and layout of another."""
     value = fill_number("full_like", fill_value)
     result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+    if held(result) is not None:
+        return filled_on(place_of(result), result._form, value, requires_grad)
     result._data[...] = as_type(value, result._form.dtype)
     return finish(result._data, requires_grad)
 
@@ -465,14 +493,17 @@ def empty_strided(
     pin_memory: bool = False,
 ) -> Tensor:
     """Any values in memory with these strides."""
-    check_options("empty_strided", dtype, device)
+    place = check_options("empty_strided", dtype, device)
     shape, steps = sized("empty_strided", (size,)), sized("empty_strided", (stride,))
     if len(shape) != len(steps):
         rule = f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(steps)})"
         raise error(RuntimeError, "empty_strided", rule)
     kind = dtype or dtypes.get_default_dtype()
+    places = tuple(step * kind.itemsize for step in steps)
+    if place is not devices.CPU:
+        return filled_on(place, ghost(shape, kind.numpy, places), None, requires_grad)
     line = allocate("empty_strided", (extent(shape, steps),), np.empty, kind)
-    return finish(strided_array(line, shape, [step * kind.itemsize for step in steps]), requires_grad)
+    return finish(strided_array(line, shape, places), requires_grad)
 
 
 @factory
@@ -487,11 +518,15 @@ def empty_permuted(
     pin_memory: bool = False,
 ) -> Tensor:
     """Any values in dense memory; `physical_layout` lists the dimensions, the outermost first."""
-    check_options("empty_permuted", dtype, device)
+    place = check_options("empty_permuted", dtype, device)
     shape, order = sized("empty_permuted", (size,)), sizes_of((physical_layout,))
     if sorted(order) != list(range(len(shape))):
         rule = "physical_layout must name every dimension once"
         raise error(RuntimeError, "empty_permuted", rule, size=shape, physical_layout=order)
     kind = dtype or dtypes.get_default_dtype()
-    data = allocate("empty_permuted", tuple(shape[dim] for dim in order), np.empty, kind)
+    lying = tuple(shape[dim] for dim in order)
+    if place is not devices.CPU:
+        form = ghost(lying, kind.numpy).transpose(inverse(order))
+        return filled_on(place, form, None, requires_grad)
+    data = allocate("empty_permuted", lying, np.empty, kind)
     return finish(data.transpose(inverse(order)), requires_grad)

@@ -189,7 +189,7 @@ def nll_backward_parts(
     dim = class_dim(rank)
     share = sample_shares(target, weight, x, reduction=reduction, ignore_index=ignore_index)
     _, classes = class_numbers(as_places(target, x), ignore_index)
-    numbers = arange(x._form.shape[dim]).reshape(-1, *[1] * (rank - dim - 1))
+    numbers = arange(x._form.shape[dim], device=x.device).reshape(-1, *[1] * (rank - dim - 1))
     others = numbers != classes.unsqueeze(dim)
     return as_places(share * -grad, x).unsqueeze(dim).masked_fill(others, 0)
 

@@ -276,12 +276,13 @@ def opaque(
     outputs: int = 1,
     without_grad: tuple[int, ...] = (),
     spec_first: bool = True,
+    layout: Callable | None = None,
 ) -> Callable:
     """A kernel on arrays. With `spec_first=False` the spec is only asked when the kernel itself complains."""
     tensors, attrs, variadic = parameters(run)
     the_op = register(
         Op(name, spec, run, vjp, OPAQUE, samples, tensors, attrs, variadic, outputs,
-           node=node_class(node or name), without_grad=without_grad)
+           node=node_class(node or name), without_grad=without_grad, layout=layout)
     )  # fmt: skip
     return checked(the_op) if spec_first else open_door(the_op)
 

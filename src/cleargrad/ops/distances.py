@@ -13,7 +13,7 @@ import numpy as np
 
 from cleargrad.core.dtype import FLOAT, INTEGER, OF_NUMPY, get_default_dtype
 from cleargrad.core.shape import Spec, broadcast, wrap_dim
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, wrap_beside
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, fused
 from cleargrad.ops.matmul import transposed
@@ -115,7 +115,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise error(RuntimeError, "pdist", "pdist only supports 2D tensors", input=input)
     if p < 0:
         raise error(RuntimeError, "pdist", f"pdist only supports non-negative p values, not {p}")
-    first, second = (wrap(index) for index in np.triu_indices(input._form.shape[0], 1))
+    first, second = (wrap_beside(index, input) for index in np.triu_indices(input._form.shape[0], 1))
     return length(input[first] - input[second], p)
 
 

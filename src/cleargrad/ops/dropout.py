@@ -17,7 +17,7 @@ from cleargrad.backend.cpu.precision import widen
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.generator import default_generator
 from cleargrad.core.shape import Spec
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, held
 from cleargrad.errors import error
 from cleargrad.ops.creation import FUNCTIONS, zeros
 from cleargrad.ops.declare import composite, face, fused
@@ -30,17 +30,16 @@ ALPHA = 1.7580993408473766  # minus the limit of SELU at minus infinity: its sca
 # What is left ----------------------------------------------------------------------------------------------
 
 
-def coins(
-    p: float, shape: tuple[int, ...], kind: dtypes.dtype, order: tuple[int, ...] | None = None
-) -> Tensor:
-    """Ones with probability 1 − p, else zeros."""
-    attrs = {"shape": shape, "dtype": kind, "order": order, "stream": default_generator}
-    return coin_op(None, parameters=(1 - p,), **attrs)
+def coins(input: Tensor, p: float, shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> Tensor:
+    """Ones with probability 1 − p, else zeros, of the input's dtype and on its device."""
+    attrs = {"shape": shape, "dtype": input.dtype, "order": order, "stream": default_generator}
+    beside = None if held(input) is None else input.new_empty(shape)
+    return coin_op(beside, parameters=(1 - p,), **attrs)
 
 
 def kept(input: Tensor, p: float) -> Tensor:
     """One draw for each element."""
-    return coins(p, input._form.shape, input.dtype, memory_order(input._form))
+    return coins(input, p, input._form.shape, memory_order(input._form))
 
 
 def kept_channels(input: Tensor, p: float) -> Tensor:
@@ -49,7 +48,7 @@ def kept_channels(input: Tensor, p: float) -> Tensor:
     if len(shape) < 2:
         rule = "Feature dropout requires at least 2 dimensions in the input"
         raise error(RuntimeError, "feature_dropout", rule, input=input)
-    return coins(p, (*shape[:2], *[1] * (len(shape) - 2)), input.dtype)
+    return coins(input, p, (*shape[:2], *[1] * (len(shape) - 2)))
 
 
 def dropped(input: Tensor, p: float, draw: Callable) -> Tensor:

@@ -317,7 +317,7 @@ def run_one_hot(classes: np.ndarray, *, num_classes: int) -> np.ndarray:
 
 ones_at = fused(
     "one_hot",
-    lambda classes, *, num_classes: classes.unsqueeze(-1) == arange(num_classes),
+    lambda classes, *, num_classes: classes.unsqueeze(-1) == arange(num_classes, device=classes.device),
     spec=lambda classes, *, num_classes: Spec((*classes._form.shape, num_classes), dtypes.int64),
     run=run_one_hot,
     vjp=NO_GRAD,

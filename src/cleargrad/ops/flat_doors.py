@@ -17,6 +17,7 @@ import numpy as np
 from cleargrad.autograd.node import edge_of
 from cleargrad.codegen import numpy_reading
 from cleargrad.codegen.native import BETWEEN, large_for, next_call, notice, quickened
+from cleargrad.core.device import Elsewhere
 from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.tensor import INFERENCE, Tensor, new, tick
 from cleargrad.errors import PACKAGE, user_frame
@@ -70,16 +71,16 @@ def unary_door(op: Op, kernel: Callable) -> Callable:
         if how == SPECIAL or out is not None or not isinstance(input, Tensor):
             result = call(op, (input,), {})
             return result if out is None else write_out(out, result, op.name)
-        data = input._data
-        kind = data.dtype
         try:
+            data = input._data
+            kind = data.dtype
             if kind is F32:
                 value = kernel32(data) if large is None or data.size < large else large32(data)
             elif kind is F64:
                 value = kernel64(data) if large is None or data.size < large else large64(data)
             else:
                 return call(op, (input,), {})
-        except MemoryError:
+        except (MemoryError, Elsewhere):
             return call(op, (input,), {})
         if type(value) is not ndarray:
             value = np.asarray(value)
@@ -138,15 +139,15 @@ def binary_door(
                 return waiter.call(op, (input, other), NONE)
         if how == SPECIAL or not isinstance(input, Tensor):
             return otherwise(input, other)
-        left = input._data
-        kind = left.dtype
-        if isinstance(other, Tensor):
-            right = other._data
-            fits = right.dtype is kind
-        else:
-            right = other
-            fits = rank is None and (type(other) is float or type(other) is int)
         try:
+            left = input._data
+            kind = left.dtype
+            if isinstance(other, Tensor):
+                right = other._data
+                fits = right.dtype is kind
+            else:
+                right = other
+                fits = rank is None and (type(other) is float or type(other) is int)
             if rank is not None and (not fits or left.ndim != rank or right.ndim != rank):
                 return otherwise(input, other)
             if kind is F32 and fits:
@@ -155,7 +156,7 @@ def binary_door(
                 value = kernel64(left, right)
             else:
                 return otherwise(input, other)
-        except (ValueError, OverflowError, MemoryError):
+        except (ValueError, OverflowError, MemoryError, Elsewhere):
             return otherwise(input, other)
         if type(value) is not ndarray:
             value = np.asarray(value)
@@ -238,14 +239,17 @@ def writing_door(op: Op, kernel: Callable) -> Callable:
             ):
                 return self
             return call_inplace(op, (self, other), {})
-        data = self._data
-        kind = data.dtype
-        if isinstance(other, Tensor):
-            right = other._data
-            fits = right.dtype is kind
-        else:
-            right = other
-            fits = type(other) is float or type(other) is int
+        try:
+            data = self._data
+            kind = data.dtype
+            if isinstance(other, Tensor):
+                right = other._data
+                fits = right.dtype is kind
+            else:
+                right = other
+                fits = type(other) is float or type(other) is int
+        except Elsewhere:
+            return call_inplace(op, (self, other), {})
         if not fits or not (kind is F32 or kind is F64):
             return call_inplace(op, (self, other), {})
         cell = self._ver

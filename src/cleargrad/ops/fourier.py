@@ -14,7 +14,7 @@ import numpy as np
 
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, as_index, wrap_dims
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, wrap_beside
 from cleargrad.errors import error
 from cleargrad.ops.creation import check_options, finish
 from cleargrad.ops.declare import composite, opaque
@@ -70,7 +70,7 @@ def multiplicity(like: Tensor, dim: int, length: int) -> Tensor:
     count[0] = 1
     if length % 2 == 0:
         count[-1] = 1
-    return wrap(count.reshape(-1, *[1] * (like._form.ndim - dim - 1)))
+    return wrap_beside(count.reshape(-1, *[1] * (like._form.ndim - dim - 1)), like)
 
 
 def from_real_vjp(
@@ -365,7 +365,7 @@ def frequencies(name: str, counted: Callable, words: str) -> None:
             raise error(RuntimeError, name, f"requires a floating point or complex dtype, got {kind}")
         spacing = length * d
         values = counted(length) / spacing if length else np.empty(0)
-        return finish(values.astype(kind.numpy), requires_grad)
+        return finish(values.astype(kind.numpy), requires_grad, device=device)
 
     def samples() -> Iterator[Sample]:
         yield Sample(5)

@@ -16,7 +16,7 @@ import numpy as np
 
 from cleargrad.backend.cpu import resample as kernels
 from cleargrad.core.shape import Spec, as_index
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, wrap_beside
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, fused, opaque
 from cleargrad.ops.joining import stack
@@ -209,7 +209,8 @@ for number, sampled in {2: numbered_samples, 3: numbered_volumes}.items():
 
 def base_points(like: Tensor, size: tuple, align_corners: bool) -> Tensor:
     """The homogeneous coordinates of a regular grid, one point per row."""
-    return wrap(kernels.affine_base_grid(size, align_corners, like._form.dtype).reshape(-1, len(size) + 1))
+    points = kernels.affine_base_grid(size, align_corners, like._form.dtype)
+    return wrap_beside(points.reshape(-1, len(size) + 1), like)
 
 
 def affine_parts(theta: Tensor, *, size: tuple, align_corners: bool) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.core.dtype import int64
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, wrap_beside
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite
 from cleargrad.ops.joining import stack
@@ -105,4 +105,4 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return input.new_empty(0)
     rows = (pick_again if with_replacement else pick)(range(input._form.size), r)
     places = np.array(list(rows), int64.numpy).reshape(-1, r)
-    return stack([input[wrap(column)] for column in places.T.copy()], 1)
+    return stack([input[wrap_beside(column, input)] for column in places.T.copy()], 1)

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core import dtype as dtypes
+from cleargrad.core.device import on_host
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, value_in, wrap, wrap_beside
 from cleargrad.errors import error
 from cleargrad.ops import creation
 
@@ -108,7 +110,7 @@ def as_item(item: Any) -> Any:
     if isinstance(item, Tensor):
         kind = item._form.dtype
         if item._form.ndim == 0 and kind.kind in "iu" and kind != np.uint8 and mode.recorder is None:
-            return int(item._data)
+            return int(item)
         check_index_kind(item)
         return item
     of_numpy = isinstance(item, np.generic)
@@ -132,7 +134,7 @@ def as_index_tensor(item: Any) -> Tensor:
     found = creation.as_tensor(list(item) if isinstance(item, range) else item)
     if found._form.dtype in INDEX_KINDS:
         return found
-    return wrap(found._data.astype(np.int64))
+    return found.to(dtypes.int64)
 
 
 def as_slice(item: slice) -> slice:
@@ -209,9 +211,9 @@ def unpack_masks(gathered: dict[int, Tensor]) -> tuple[tuple[int, ...], tuple[Te
         if is_mask(places):
             if mode.recorder is not None:
                 mode.recorder.refuse("index")
-            mask = places._data
+            mask = on_host(value_in(places))
             found = np.nonzero(mask) if mask.ndim else (np.zeros(1 if mask else 0, np.int64),)
-            indices += map(wrap, found)
+            indices += [wrap_beside(place, places) for place in found]
             dims += range(dim, dim + len(found))
         else:
             indices.append(places)

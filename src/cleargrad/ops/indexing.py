@@ -14,9 +14,10 @@ import numpy as np
 from cleargrad.autograd.node import edge_of
 from cleargrad.backend.cpu.precision import is_half
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.device import Elsewhere
 from cleargrad.core.mode import SPECIAL, at_once, gate, mode, settle, spared
 from cleargrad.core.shape import count
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, held, wrap
 from cleargrad.errors import error
 from cleargrad.ops.conversion import copy_
 from cleargrad.ops.declare import F32, F64
@@ -61,7 +62,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         how = int(waiter.grad)
     try:
         result = self._data[basic]
-    except (IndexError, TypeError):
+    except (IndexError, TypeError, Elsewhere):
         return getitem_by_parts(self, index)
     if kind is not slice and op is _slice and result.shape == self._form.shape:
         return getitem_by_parts(self, index)  # slices that leave nothing out are an alias
@@ -121,11 +122,13 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
 def write_plainly(self: Tensor, index: Any, value: Any) -> bool:
     """The commonest writes, straight into memory; False, and nothing done, when anything is unusual."""
     how = gate.how or mode.how
-    if how == SPECIAL or (how and edge_of(self) is not None):
+    if how == SPECIAL or (how and edge_of(self) is not None) or held(self) is not None:
         return False
     data = self._data
     if isinstance(value, Tensor):
         if value._form.dtype is not data.dtype or (how and edge_of(value) is not None):
+            return False
+        if held(value) is not None:
             return False
         value = value._data
     elif type(value) is not float or not abs(value) < 1e38 or not (data.dtype is F32 or data.dtype is F64):
@@ -182,6 +185,7 @@ def put(target: Tensor, gathered: dict[int, Tensor], value: Tensor, *, accumulat
     tracked = (
         mode.recorder is not None
         or mode.waiter is not None
+        or held(target) is not None
         or (mode.grad and (edge_of(target) is not None or edge_of(value) is not None))
     )
     mask = lone_mask(target, gathered)

@@ -22,11 +22,13 @@ from cleargrad.autograd.node import (
     refresh,
     split_edge,
 )
+from cleargrad.core.device import Elsewhere, Held, on_host
 from cleargrad.core.dtype import OF_NUMPY, can_cast
+from cleargrad.core.layout import ghost
 from cleargrad.core.mode import SPECIAL, at_once, mode, settle
-from cleargrad.core.tensor import Tensor, as_array, cell_of, room_of, tick, wrap
+from cleargrad.core.tensor import Tensor, as_array, cell_of, held, put, room_of, tick, value_in, wrap
 from cleargrad.errors import error
-from cleargrad.ops.apply import check_operands, tie
+from cleargrad.ops.apply import check_operands, results_elsewhere, tie
 from cleargrad.ops.op import NO_GRAD, OPS, Op
 
 
@@ -35,6 +37,9 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     target = operands[0]
     name = op.name + "_"
     check_memory(target, name)
+    if mode.waiter is not None and mode.recorder is None and any(map(is_elsewhere, operands)):
+        with at_once():
+            return call_inplace(op, operands, attrs)
     if mode.simply is not None and mode.simply.change(op, operands, attrs):
         return target
     if mode.waiter is not None and mode.recorder is None and converts(op, operands, attrs):
@@ -58,20 +63,39 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
             with mode.waiter.together():
                 return assign(target, mode.waiter.call(op, operands, attrs), name, made_for_it=True)
     run = op.run if mode.observer is None else mode.observer.around(op)
-    arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
     try:
+        arrays = [x._data if isinstance(x, Tensor) else x for x in operands]
         result = as_array(run(*arrays, **attrs))
+    except Elsewhere:
+        result = results_elsewhere(op, operands, attrs)
     except (ValueError, TypeError, AttributeError):
         check_operands(op, operands)
         op.spec(*operands, **attrs)
         raise
     check_result(target, result.shape, result.dtype, name)
-    np.copyto(target._data, result, casting="unsafe")
+    write(target, result)
     target.bump()
     if edges is not None:
-        data = target._data
+        data = target._form
         rebase(target, tie(op, operands, attrs, edges, data.shape, data.dtype, (target,)))
     return target
+
+
+def is_elsewhere(x: Any) -> bool:
+    return isinstance(x, Tensor) and held(x) is not None
+
+
+def write(target: Tensor, value: np.ndarray | Held) -> None:
+    """Copies a value of the same shape into the memory of a tensor, from any device to any."""
+    place = held(target)
+    if place is None:
+        np.copyto(target._data, on_host(value), casting="unsafe")
+        return
+    if isinstance(value, Held) and value.driver is place.driver:
+        memory = value.memory
+    else:
+        memory = place.driver.receive(on_host(value))
+    place.driver.write(place.memory, place.form, memory)
 
 
 def converts(op: Op, operands: tuple, attrs: dict[str, Any]) -> bool:
@@ -95,7 +119,7 @@ def keep_old_value(op: Op, operands: tuple, edges: tuple) -> tuple:
 
 def old_value(x: Tensor, edge: Node | Output | None) -> Tensor:
     """A tensor that keeps what another holds now."""
-    if mode.waiter is not None and mode.recorder is None:
+    if held(x) is not None or (mode.waiter is not None and mode.recorder is None):
         before = mode.turn(False)
         try:
             kept = x.clone()
@@ -150,10 +174,10 @@ def assign(
         edge = edge_of(value) if mode.grad else None
     if mode.recorder is not None:
         mode.recorder.write(target, value)
-    elif mode.waiter is not None:
+    elif mode.waiter is not None and not (is_elsewhere(target) or is_elsewhere(value)):
         mode.waiter.write(target, value)
     else:
-        np.copyto(target._data, value._data, casting="unsafe")
+        write(target, value_in(value))
     target.bump()
     if made_for_it and edge is not None:
         save_target(split_edge(edge)[0], target)
@@ -206,8 +230,13 @@ def write_out(out: Tensor | tuple, result: Any, name: str) -> Any:
         if mode.recorder is not None:
             mode.recorder.refuse(name)
         room_of(out).known = False
-        out._data = out._form = np.empty(result._form.shape, out._form.dtype)
-    np.copyto(out._data, result._data, casting="unsafe")
+        form = ghost(result._form.shape, out._form.dtype)
+        place = held(out)
+        if place is None:
+            out._data = out._form = np.empty(form.shape, form.dtype)
+        else:
+            put(out, Held(place.place, place.driver, place.driver.allocate(form), form))
+    write(out, value_in(result))
     out.bump()
     return out
 

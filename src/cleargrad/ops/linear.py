@@ -14,6 +14,7 @@ from cleargrad.autograd.node import edge_of, make_node
 from cleargrad.backend.cpu.sums import add_up
 from cleargrad.codegen.native import BETWEEN, next_call, notice
 from cleargrad.codegen.native import product as product_of_arrays
+from cleargrad.core.device import Elsewhere
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import SPECIAL, gate, mode, spared
 from cleargrad.core.shape import Spec, broadcast, count
@@ -124,7 +125,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def linear_of_floats(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> Tensor:
     """What `linear_op` does with operands of one float type, written out flat: the core of every model."""
-    x, w, b = input._data, weight._data, bias._data
+    try:
+        x, w, b = input._data, weight._data, bias._data
+    except Elsewhere:
+        return linear_op(bias, input, weight)
     kind = x.dtype
     plain = x.ndim >= 2 == w.ndim and w.dtype is kind and b.dtype is kind and (kind is F32 or kind is F64)
     if not plain or b.shape != w.shape[:1] or x.shape[-1] != w.shape[1] or not x.size:

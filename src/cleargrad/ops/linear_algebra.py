@@ -13,7 +13,7 @@ import numpy as np
 
 from cleargrad.core.dtype import FLOAT, NARROW, OF_NUMPY, int32
 from cleargrad.core.shape import Spec, broadcast
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, wrap, wrap_beside
 from cleargrad.errors import LinAlgError, error
 from cleargrad.ops import return_types
 from cleargrad.ops.declare import composite, opaque
@@ -51,7 +51,7 @@ def check_matrix(op: str, A: Any, name: str = "A", *, square: bool = False) -> N
 
 
 def identity(rows: int, columns: int, like: Tensor) -> Tensor:
-    return wrap(np.eye(rows, columns, dtype=like._form.dtype))
+    return wrap_beside(np.eye(rows, columns, dtype=like._form.dtype), like)
 
 
 def identity_of(A: Tensor) -> Tensor:

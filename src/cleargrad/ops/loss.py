@@ -13,9 +13,8 @@ from typing import Any
 
 from cleargrad.codegen import expr
 from cleargrad.core.dtype import FLOAT, OF_NUMPY
-from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, broadcast, count
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, is_seen
 from cleargrad.errors import error
 from cleargrad.ops.activation import logsigmoid
 from cleargrad.ops.apply import label
@@ -344,7 +343,7 @@ bce_with_logits = elementwise_loss(
 
 
 def check_probabilities(name: str, input: Tensor) -> None:
-    if mode.recorder is not None:
+    if not is_seen(input):
         return
     data = input._data
     if data.size and not (data.min() >= 0 and data.max() <= 1):
@@ -506,7 +505,7 @@ def variance_like(input: Tensor, var: Tensor | float) -> Tensor:
             raise error(ValueError, "gaussian_nll_loss", "var has negative entry/entries", var=var)
         return input.new_full((1,) * input._form.ndim, var)
     shape, own = input._form.shape, var._form.shape
-    if mode.recorder is None and (var._data < 0).any():
+    if is_seen(var) and (var._data < 0).any():
         raise error(ValueError, "gaussian_nll_loss", "var has negative entry/entries", var=var)
     if own == shape:
         return var

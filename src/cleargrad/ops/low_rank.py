@@ -33,7 +33,7 @@ def rows_and_columns(op: str, A: Tensor) -> tuple[int, int]:
 
 def spanning(A: Tensor, q: int, niter: int) -> Tensor:
     """q orthonormal columns that nearly span A's; every iteration favours the larger singular values."""
-    Q = qr(A @ randn(A._form.shape[-1], q, dtype=A.dtype)).Q
+    Q = qr(A @ randn(A._form.shape[-1], q, dtype=A.dtype, device=A.device)).Q
     for _ in range(niter):
         Q = qr(adjoint(A) @ Q).Q
         Q = qr(A @ Q).Q

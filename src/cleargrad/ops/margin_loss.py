@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.codegen import expr
-from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, is_seen
 from cleargrad.errors import error
 from cleargrad.ops.activation import logsigmoid
 from cleargrad.ops.declare import composite, face
@@ -292,7 +291,7 @@ def check_multi_margin(input: Tensor, target: Tensor, p: int, weight: Tensor | N
 
 
 def check_range(name: str, target: Tensor, low: int, high: int) -> None:
-    if mode.recorder is None and ((target._data < low) | (target._data >= high)).any():
+    if is_seen(target) and ((target._data < low) | (target._data >= high)).any():
         raise error(RuntimeError, name, f"target out of range: expected at least {low} and less than {high}")
 
 

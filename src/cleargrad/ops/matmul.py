@@ -13,10 +13,11 @@ import numpy as np
 
 from cleargrad.backend.cpu.sums import add_up
 from cleargrad.codegen.native import product as product_of_arrays
+from cleargrad.core.device import Elsewhere
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import NO_GRAD, SPECIAL, gate, mode, spared
 from cleargrad.core.shape import Spec, broadcast, count
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, held, wrap
 from cleargrad.errors import error
 from cleargrad.ops.autocast import asking
 from cleargrad.ops.declare import composite, face, fused, opaque
@@ -35,7 +36,11 @@ def transposed(x: Tensor) -> Tensor:
     how = gate.how or mode.how
     if how == SPECIAL and (how := spared()) == SPECIAL:
         return swap_dims(x, dim0=-2, dim1=-1)
-    return link_view(x._data.swapaxes(-2, -1), x, how, _swap.node, _swap_plan, _last_two)
+    try:
+        data = x._data
+    except Elsewhere:
+        return swap_dims(x, dim0=-2, dim1=-1)
+    return link_view(data.swapaxes(-2, -1), x, how, _swap.node, _swap_plan, _last_two)
 
 
 def adjoint(x: Tensor) -> Tensor:
@@ -167,7 +172,8 @@ def dot_samples() -> Iterator[Sample]:
 def unwatched(g: Tensor, x: Tensor) -> bool:
     """Whether a gradient is a product of arrays and nothing else: no graph, no casts, one kind of real floats."""
     kind = g._form.dtype
-    return mode.how == NO_GRAD and kind is x._form.dtype and (kind is F32 or kind is F64)
+    plain = mode.how == NO_GRAD and kind is x._form.dtype and (kind is F32 or kind is F64)
+    return plain and held(g) is None
 
 
 def left_gradient(g: Tensor, y: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from cleargrad.core import dtype as dtypes
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.attention import scaled_dot_product_attention
-from cleargrad.ops.creation import zeros
 from cleargrad.ops.declare import composite
 from cleargrad.ops.dropout import dropout
 from cleargrad.ops.joining import cat
@@ -68,7 +67,7 @@ def additive(mask: Tensor | None, name: str, kind: dtypes.dtype) -> Tensor | Non
     boolean = mask.dtype is dtypes.bool_
     rule = f"only bool and floating types of {name} are supported"
     require(boolean or mask.dtype.is_floating_point, rule, mask=mask)
-    return zeros(mask.shape, dtype=kind).masked_fill(mask, -math.inf) if boolean else mask
+    return mask.new_zeros(mask.shape, dtype=kind).masked_fill(mask, -math.inf) if boolean else mask
 
 
 # Parts -----------------------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ def extended(mask: Tensor | None) -> Tensor | None:
     """A mask with one more key, which everybody sees."""
     if mask is None:
         return None
-    return cat([mask, zeros((*mask.shape[:-1], 1), dtype=mask.dtype)], -1)
+    return cat([mask, mask.new_zeros((*mask.shape[:-1], 1))], -1)
 
 
 def merged(
@@ -262,7 +261,7 @@ def multi_head_attention_forward(
         else static(static_v, "static_v", rows, head_width)
     )
     if add_zero_attn:
-        nothing = zeros((rows, 1, head_width), dtype=kind)
+        nothing = k.new_zeros((rows, 1, head_width), dtype=kind)
         k, v = cat([k, nothing], 1), cat([v, nothing], 1)
         mask, padding = extended(mask), extended(padding)
     mask = merged(mask, padding, batch, num_heads, k.shape[1])

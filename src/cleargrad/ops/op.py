@@ -38,6 +38,9 @@ class Op:
     node: type[Node] = Node
     parts: Callable | None = None  # for lower = PARTS: the same result, computed by other ops
     without_grad: tuple[int, ...] = ()  # the numbers of outputs PyTorch does not differentiate
+    layout: Callable | None = (
+        None  # layouts of operands, attributes -> that of the result, if spec cannot say
+    )
     plans: dict = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.core.shape import Spec, as_index
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, wrap_beside
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, fused
 from cleargrad.ops.joining import cat
@@ -159,7 +159,7 @@ def add_pad_spec(g: Tensor, *, pads: Pads, mode: str) -> Spec:
 
 def read_pad_parts(x: Tensor, *, pads: Pads, mode: str) -> Tensor:
     for dim, (before, after) in enumerate(pads, x._form.ndim - len(pads)):
-        x = x.index_select(dim, wrap(read_places(x._form.shape[dim], before, after, mode)))
+        x = x.index_select(dim, wrap_beside(read_places(x._form.shape[dim], before, after, mode), x))
     return x
 
 
@@ -167,7 +167,7 @@ def add_pad_parts(g: Tensor, *, pads: Pads, mode: str) -> Tensor:
     for dim, (before, after) in reversed(list(enumerate(pads, g._form.ndim - len(pads)))):
         shape = list(g._form.shape)
         shape[dim] -= before + after
-        places = wrap(read_places(shape[dim], before, after, mode))
+        places = wrap_beside(read_places(shape[dim], before, after, mode), g)
         g = g.new_zeros(()).expand(shape).index_add(dim, places, g)
     return g
 

@@ -144,7 +144,7 @@ def redraws(samples: Callable[[], list[Sample]]) -> Callable[[Callable], Callabl
     def declare(choose: Callable) -> Callable:
         def write(self: Tensor, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
             door, others, attrs = choose(self, *args, **kwargs)
-            data = self._data
+            data = self._form
             layout = {"shape": data.shape, "dtype": self.dtype, "order": memory_order(data)}
             return call_inplace(door.op, (self, *others), {**layout, **attrs, "stream": stream_of(generator)})
 

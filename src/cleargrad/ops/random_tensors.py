@@ -15,11 +15,11 @@ from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.binomial import binomial_counts
 from cleargrad.core.shape import Spec, as_index, broadcast, count
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, place_of
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.conversion import LAST, contiguous_format, memory_format, preserve_format
-from cleargrad.ops.creation import sized, zeros_like
+from cleargrad.ops.creation import empty, sized, zeros_like
 from cleargrad.ops.declare import composite, face, opaque
 from cleargrad.ops.inplace import write_out
 from cleargrad.ops.op import NO_GRAD
@@ -51,9 +51,16 @@ def draw(
     order: Order = None,
 ) -> Tensor:
     """A new tensor of random numbers, with the options that all factories share."""
-    devices.check(device)
+    place = devices.check(device)
     kind = dtype if out is None else out.dtype
     stream = stream_of(generator)
+    if place is not devices.CPU and out is None:
+        like = empty(shape, dtype=kind, device=place)
+        result = door(like, shape=shape, dtype=kind, order=order, stream=stream, parameters=parameters)
+        if requires_grad:
+            check_float(name, kind)
+            make_leaf(result)
+        return result
     result = door(None, shape=shape, dtype=kind, order=order, stream=stream, parameters=parameters)
     if out is not None:
         return write_out(out, result, name)
@@ -133,6 +140,7 @@ def drawn_like(name: str, door: Callable, parameters: Callable) -> Callable:
         check_tensor(name, input)
         order = order_like(input._form, memory_format)
         kind, shape = dtype or input.dtype, input._form.shape
+        device = place_of(input) if device is None else device
         return draw(door, name, shape, parameters(order), kind, generator, device, requires_grad, order=order)
 
     make.__name__ = make.__qualname__ = name
@@ -239,6 +247,7 @@ def randint_like(
     parameters = integer_bounds("randint_like", bounds, low, high)
     kind, shape = dtype or input.dtype, input._form.shape
     order = order_like(input._form, memory_format)
+    device = place_of(input) if device is None else device
     return draw(
         integers_op, "randint_like", shape, parameters, kind, generator, device, requires_grad, order=order
     )
@@ -318,6 +327,8 @@ def normal(
     history = next((x for x in tensors if x.requires_grad), None)
     kind = tensors[0].dtype
     attrs = {"shape": shape, "dtype": kind, "order": None, "stream": stream_of(generator)}
+    if place_of(tensors[0]) is not devices.CPU:
+        history = history or tensors[0].new_empty(shape)
     standard = normal_op(history, parameters=(0.0, 1.0, True), **attrs)
     result = (standard * constant(std) + constant(mean)).to(kind)
     return result if out is None else write_out(out, result.detach(), "normal")

@@ -95,7 +95,7 @@ def arange(
         if step == 0:
             raise error(ValueError, "arange", "step must be nonzero, and it is 0 as an integer")
     length = -((start - end) // step) if integral or kind is dtypes.int64 else math.ceil((end - start) / step)
-    return finish(counted("arange", start, step, length, kind), requires_grad, out)
+    return finish(counted("arange", start, step, length, kind), requires_grad, out, device=device)
 
 
 def range_(
@@ -121,9 +121,8 @@ def range_(
     check_options("range", dtype, device)
     check_range("range", start, end, step)
     kind = working_dtype("range", dtype, out) or dtypes.get_default_dtype()
-    return finish(
-        counted("range", start, step, math.floor((end - start) / step) + 1, kind), requires_grad, out
-    )
+    length = math.floor((end - start) / step) + 1
+    return finish(counted("range", start, step, length, kind), requires_grad, out, device=device)
 
 
 factory(range_)
@@ -176,7 +175,7 @@ def spaced(name: str, curve: Callable, words: str) -> Callable:
             start, end = int(start), int(end)
         data = allocate(name, (int(steps),), np.empty, kind)
         data[...] = run_cast(curve(points(start, end, int(steps), working_type(kind)), base), dtype=kind)
-        return finish(data, requires_grad, out)
+        return finish(data, requires_grad, out, device=device)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = words
@@ -213,7 +212,7 @@ def eye(
     shape = sized("eye", (n, n if m is None else m))
     data = allocate("eye", shape, np.zeros, working_dtype("eye", dtype, out) or dtypes.get_default_dtype())
     np.fill_diagonal(data[: shape[1]], 1)
-    return finish(data, requires_grad, out)
+    return finish(data, requires_grad, out, device=device)
 
 
 def triangle_indices(name: str, indices: Callable, words: str) -> Callable:
@@ -234,7 +233,9 @@ def triangle_indices(name: str, indices: Callable, words: str) -> Callable:
         if dtype not in (dtypes.int64, dtypes.int32):
             raise error(NotImplementedError, name, f"not implemented for {dtype}")
         shape = sized(name, (row, col))
-        return finish(np.stack(indices(shape[0], offset, shape[1])).astype(dtype.numpy), requires_grad)
+        return finish(
+            np.stack(indices(shape[0], offset, shape[1])).astype(dtype.numpy), requires_grad, device=device
+        )
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = words

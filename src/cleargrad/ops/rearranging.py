@@ -38,7 +38,7 @@ def flip_samples() -> Iterator[Sample]:
 
 def flip_parts(x: Tensor, *, dims: tuple[int, ...]) -> Tensor:
     for dim in dims if x._form.ndim else ():
-        x = x.index_select(dim, arange(x._form.shape[dim] - 1, -1, -1))
+        x = x.index_select(dim, arange(x._form.shape[dim] - 1, -1, -1, device=x.device))
     return x
 
 
@@ -336,7 +336,8 @@ def places_for(input: Tensor, repeats: Tensor, dim: int, output_size: int | None
 def diagonals(x: Tensor) -> Tensor:
     """The number of the diagonal that each place of the last two dimensions lies on: column − row."""
     rows, columns = x._form.shape[-2:]
-    return arange(columns) - arange(rows).unsqueeze(-1)
+    place = x.device
+    return arange(columns, device=place) - arange(rows, device=place).unsqueeze(-1)
 
 
 def triangle(name: str, cut: Callable, beyond: Callable, words: str) -> Callable:

@@ -23,11 +23,10 @@ from cleargrad.core.mode import mode, settle
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, as_array, cell_of, wrap
 from cleargrad.errors import error
-from cleargrad.ops.apply import check_operands, link
+from cleargrad.ops.apply import COPIES, check_operands, link
 from cleargrad.ops.op import OPS, PARTS, Op
 
 OWN_PAGES = 1 << 16  # bytes
-COPIES = ("to_copy", "clone")  # what also treats every element by itself
 
 
 class CaptureError(RuntimeError):
@@ -276,8 +275,8 @@ def blank(op: Op, operands: tuple, attrs: dict[str, Any], spec: Spec) -> np.ndar
     """Memory for a result; where what is computed by elements follows the layout of its operands, so does it."""
     arrays = [x._form for x in operands if isinstance(x, Tensor)]
     by_element = isinstance(op.lower, Expr) or op.name in COPIES
-    if "layout" in attrs:
-        return op.run(*arrays, **attrs)  # what nobody has filled, laid out as asked for
+    if op.layout is not None:
+        return np.empty_like(op.layout(*arrays, **attrs))
     if not by_element or all(array.flags.c_contiguous for array in arrays):
         return untouched(spec.shape, spec.dtype.numpy)
     ways: list[Any] = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]

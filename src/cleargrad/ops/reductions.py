@@ -18,6 +18,7 @@ from cleargrad.autograd.node import edge_of
 from cleargrad.backend.cpu.sums import add_up, joined
 from cleargrad.codegen.native import BETWEEN, next_call, notice
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.device import Elsewhere
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.mode import SPECIAL, gate, mode, spared
@@ -121,7 +122,10 @@ def sum(
         dims = dims_of("sum", input, dim)
         return joined_in(dtype, total if dim is None else total_by_dim, input, dims, keepdim)
     # `loss.sum()` of something small is written out flat, as the doors of elementwise ops are.
-    data = input._data
+    try:
+        data = input._data
+    except Elsewhere:
+        return total(input, **_all_dims[input._form.ndim])
     kind, size = data.dtype, data.size
     if size > 1024 or size < 2 or not (kind is F32 or kind is F64):
         return total(input, **_all_dims[data.ndim])

@@ -281,7 +281,8 @@ def ctc_loss(
     if log_probs._form.ndim != 3:
         raise error(RuntimeError, "ctc_loss", "log_probs must have 2 or 3 dimensions", log_probs=log_probs)
     lengths = [
-        creation.as_tensor(given, dtype=int64).reshape(-1) for given in (input_lengths, target_lengths)
+        creation.as_tensor(given, dtype=int64, device=log_probs.device).reshape(-1)
+        for given in (input_lengths, target_lengths)
     ]
     loss = ctc_op(log_probs, targets, *lengths, blank=blank, zero_infinity=zero_infinity)
     if reduction == "mean":

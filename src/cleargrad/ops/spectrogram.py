@@ -12,11 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, is_seen
 from cleargrad.errors import error
 from cleargrad.ops.complex_numbers import view_as_real
-from cleargrad.ops.creation import ones
 from cleargrad.ops.declare import composite
 from cleargrad.ops.fourier import complex_transform, plane, transform_from_real, transform_to_real
 from cleargrad.ops.padding import pad
@@ -112,7 +110,7 @@ def whole_window(
     if window is None:
         if width == n_fft:
             return None
-        window = ones(width, dtype=input.dtype.to_real())
+        window = input.new_ones(width, dtype=input.dtype.to_real())
     if window._form.shape != (width,):
         raise error(RuntimeError, op, f"expected a 1D window tensor of size {width}", window=window)
     if window.dtype.category < dtypes.FLOAT:
@@ -180,7 +178,7 @@ def istft(
     spectra = input if input._form.ndim == 3 else input.unsqueeze(0)
     frames = frames_of(spectra.transpose(1, 2), n_fft, normalized, onesided, return_complex, weights)
     if weights is None:
-        weights = ones(n_fft, dtype=input.dtype.to_real())
+        weights = input.new_ones(n_fft, dtype=input.dtype.to_real())
     count = frames._form.shape[1]
     envelope = overlapped((weights * weights).expand(1, count, n_fft), hop)
     start = n_fft // 2 if center else 0
@@ -248,7 +246,7 @@ def overlapped(frames: Tensor, hop: int) -> Tensor:
 
 def check_envelope(envelope: Tensor) -> None:
     """The windows must leave no sample out; a recorded program trusts that they do."""
-    if mode.recorder is None and envelope._form.size and np.abs(envelope._data).min() <= 1e-11:
+    if is_seen(envelope) and envelope._form.size and np.abs(envelope._data).min() <= 1e-11:
         rule = "the windows, added up, are zero at some place: the signal there is lost"
         raise error(
             RuntimeError, "istft", rule, fix="use a window without zeros, a smaller hop, or center=True"

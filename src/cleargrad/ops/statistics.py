@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.mode import mode as current
 from cleargrad.core.shape import Spec, reduced, wrap_dim
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, is_seen
 from cleargrad.errors import error
 from cleargrad.ops import return_types
 from cleargrad.ops.declare import composite, face, fused, opaque
@@ -332,7 +331,7 @@ def check_quantile(op: str, input: Tensor, q: Any, interpolation: str) -> None:
         raise error(
             RuntimeError, op, "q must be a number or a 1-d tensor of the input's dtype", input=input, q=q
         )
-    values = q if not isinstance(q, Tensor) else q._data if current.recorder is None else 0
+    values = q if not isinstance(q, Tensor) else q._data if is_seen(q) else 0
     if not np.all((np.asarray(values) >= 0) & (np.asarray(values) <= 1)):
         raise error(RuntimeError, op, "q must be in the range [0, 1]", q=q)
 

@@ -25,7 +25,18 @@ from cleargrad.core.shape import (
     wrap_dim,
     wrap_dims,
 )
-from cleargrad.core.tensor import IN_NO_GRAD, Tensor, cell_of, new, room_of, tick, wrap
+from cleargrad.core.tensor import (
+    IN_NO_GRAD,
+    Tensor,
+    cell_of,
+    held,
+    new,
+    put,
+    room_of,
+    tick,
+    value_in,
+    wrap_any,
+)
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, fused, view
 from cleargrad.ops.inplace import check_history
@@ -47,11 +58,11 @@ def taking_place(function: Callable) -> Callable:
         if mode.grad and edge_of(self) is not None:
             check_history(self, name)
         settle()
-        before = wrap(self._data, self._edge)
+        before = wrap_any(value_in(self), self._edge)
         before._ver = cell_of(self)
         room_of(self).known = False
         result = function(before, *args, **kwargs)
-        self._data = self._form = result._data
+        put(self, value_in(result))
         self._edge = result._edge
         self.bump()
         self._seen = self._ver[0]
@@ -138,7 +149,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         if waiter.sees(_view_op, input):
             return link_view(result, input, int(waiter.grad), _view_node, _view_plan, None)
         return waiter.call(_view_op, (input,), {"shape": result.shape})
-    if how == SPECIAL or apart or data is not input._data:
+    if how == SPECIAL or apart or held(input) is not None or data is not input._data:
         return reshape_slowly(input, result.shape, data)
     return link_view(result, input, how, _view_node, _view_plan, None)
 
@@ -201,7 +212,7 @@ def view_(input: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = No
     if result.shape != shape and -1 not in shape:
         infer_size("view", shape, result.size)  # raises: NumPy takes any negative size for -1
     how = gate.how or mode.how
-    if how == SPECIAL:
+    if how == SPECIAL or held(input) is not None:
         return view_as_shape(input, shape=result.shape)
     return link_view(result, input, how, _view_node, _view_plan, None)
 

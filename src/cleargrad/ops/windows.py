@@ -85,7 +85,7 @@ def signal_window(
         raise error(ValueError, op, f"requires non-negative window length, got M={M}")
     if kind not in (dtypes.float32, dtypes.float64):
         raise error(ValueError, op, f"expects float32 or float64 dtypes, got: {kind}")
-    return finish(read(curve, length, not sym, kind), requires_grad)
+    return finish(read(curve, length, not sym, kind), requires_grad, device=device)
 
 
 def window_samples(*options: dict) -> Callable:
@@ -256,7 +256,7 @@ def older_form(op: str, curve_of: Callable, parameters: dict[str, float], words:
         if kind.category != dtypes.FLOAT:
             raise error(RuntimeError, op, f"expects floating point dtypes, got: {kind}")
         chosen = given(op, parameters, values, named)
-        return finish(read(curve_of(**chosen), length, periodic, kind), requires_grad)
+        return finish(read(curve_of(**chosen), length, periodic, kind), requires_grad, device=device)
 
     def samples() -> Iterator[Sample]:
         for length in (0, 1, 2, 5, 6):

@@ -15,7 +15,7 @@ from typing import Any
 from cleargrad.autograd.modes import enable_grad
 from cleargrad.codegen.native import LARGE, kernels
 from cleargrad.core.mode import NO_GRAD, mode, settle
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, held, wrap
 from cleargrad.errors import error
 from cleargrad.ops.complex_numbers import view_as_complex, view_as_real
 from cleargrad.ops.creation import zeros_like
@@ -144,7 +144,7 @@ class RuleOptimizer(Optimizer):
 
     def _apply(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """One parameter's step, in the way that suits it."""
-        data = p._data
+        data = p._form
         if mode.grad:
             self._apply_recorded(p, g, state, group)
             return
@@ -153,7 +153,11 @@ class RuleOptimizer(Optimizer):
         if data.dtype.kind == "c":
             self._apply_as_reals(p, g, state, group)
         elif (
-            data.size > 2 * BLOCK and self._by_element and mode.how == NO_GRAD and None not in state.values()
+            data.size > 2 * BLOCK
+            and self._by_element
+            and mode.how == NO_GRAD
+            and None not in state.values()
+            and held(p) is None
         ):
             for rows, grad, part in blocks(p, g, state):
                 self._update(rows, grad, part, group)
@@ -206,7 +210,7 @@ def readable(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def number(value: Any) -> Any:
-    return value.squeeze() if mode.grad else value._data.item()
+    return value.squeeze() if mode.grad else value.item()
 
 
 def blocks(p: Tensor, g: Tensor, state: dict[str, Any]) -> Iterator[tuple]:

@@ -1,0 +1,9 @@
+"""The devices there are besides the CPU: a module for each, named in the one line below that registers it.
+
+Read next: devices/meta.py.
+"""
+
+from cleargrad.core.device import register
+from cleargrad.devices.meta import Meta
+
+register(Meta())
