@@ -24,13 +24,13 @@ from side_by_side import arguments, report, seconds, table, take_turns
 import cleargrad
 import cleargrad.optim
 from cleargrad.bench.workloads import WORKLOADS, Setup
-from cleargrad.codegen.jit import Kernel, addresses, lanes
-from cleargrad.codegen.llvm_text import Code, vector
-from cleargrad.codegen.packing import PARAMETERS
-from cleargrad.codegen.team import team
-from cleargrad.compile.images import Native
-from cleargrad.compile.statements import Product
 from cleargrad.compile.watched import watching
+from cleargrad.devices.cpu.kernels.packing import PARAMETERS
+from cleargrad.devices.cpu.llvm.jit import Kernel, addresses, lanes
+from cleargrad.devices.cpu.llvm.text import Code, vector
+from cleargrad.devices.cpu.programs.images import Native
+from cleargrad.devices.cpu.team import team
+from cleargrad.schedule.statements import Product
 
 SIZE = 1024
 CHAINS = 12  # multiply-adds that do not wait for each other

@@ -146,7 +146,7 @@ def best(functions: dict[str, Callable], rounds: int, clock: Callable[[], float]
 
 
 def rows(torch: Any, cleargrad: Any, only: str, rounds: int, clock: Callable) -> dict[str, dict[str, float]]:
-    from cleargrad.codegen.native import without_kernels
+    from cleargrad.devices.cpu.native import without_kernels
 
     tasks: dict[str, Callable[[Any], Callable]] = {}
     for name, (make, arrays) in CALLS.items():

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from cleargrad.codegen import gemm
-from cleargrad.codegen.jit import addresses
-from cleargrad.codegen.team import RECORD, WAIT, Team
+from cleargrad.devices.cpu.kernels import gemm
+from cleargrad.devices.cpu.llvm.jit import addresses
+from cleargrad.devices.cpu.team import RECORD, WAIT, Team
 
 # name: batch, m, n, k, whether left and right lie transposed in memory
 SHAPES = {

@@ -1,6 +1,6 @@
 """Shared by all tests: PyTorch, if installed, keeps to one thread, so that parallel workers do not fight.
 
-Graphs that are compiled are verified after every pass, also in processes that tests start (compile/verify.py). What
+Graphs that are compiled are verified after every pass, also in processes that tests start (graph/verify.py). What
 is wrong with one is an error of the test that compiled it.
 """
 
@@ -30,7 +30,7 @@ def programs_made_beside():
 @pytest.fixture(autouse=os.environ.get("CLEARGRAD_TEST_RECALL") == "1")
 def calls_are_recalled(monkeypatch):
     """With CLEARGRAD_TEST_RECALL=1 every public function asks for known calls, and what comes twice is studied."""
-    from cleargrad.compile import recall
+    from cleargrad.devices.cpu.programs import recall
 
     monkeypatch.setattr(recall, "BETWEEN", 1)
     recall.install_all()
@@ -41,7 +41,7 @@ def calls_are_recalled(monkeypatch):
 @pytest.fixture
 def nothing_is_recalled(monkeypatch):
     """No call is studied, for tests that count what a call costs."""
-    from cleargrad.compile import recall
+    from cleargrad.devices.cpu.programs import recall
 
     recall.restore_all()
     monkeypatch.setattr(recall, "notice", lambda frame: None)

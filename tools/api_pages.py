@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from cleargrad import Tensor
-from cleargrad.codegen.expr import Expr
+from cleargrad.expr.expr import Expr
 from cleargrad.missing import MissingModule, StandIn
 from cleargrad.ops.op import FACES
 from cleargrad.optim.rule import RuleOptimizer

@@ -7,7 +7,7 @@ from math import e, inf, nan, pi
 from typing import Any as _Any
 
 from cleargrad import autograd
-from cleargrad.codegen import native as _native
+from cleargrad.devices.cpu import native as _native
 from cleargrad.core import dtype as _dtypes
 from cleargrad.core.device import device, get_default_device, set_default_device
 from cleargrad.core.dtype import (
@@ -209,7 +209,7 @@ _LATER = {
 def _compiled_kernels() -> _Any:
     import importlib
 
-    return importlib.import_module("cleargrad.compile.eager")
+    return importlib.import_module("cleargrad.devices.cpu.programs.eager")
 
 
 _native.loader = _compiled_kernels

@@ -16,8 +16,8 @@ import torch
 
 import cleargrad
 import cleargrad.nn.functional as F
-from cleargrad.codegen.native import without_kernels
-from cleargrad.compile import eager, rules
+from cleargrad.devices.cpu.native import without_kernels
+from cleargrad.devices.cpu.programs import eager, rules
 
 ROWS, COLUMNS = 97, 131  # more than native.LARGE together, and no multiple of a vector
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from cleargrad.backend.cpu import convolution
-from cleargrad.backend.cpu.convolution import convolve, convolve_input, convolve_weight
+from cleargrad.devices.cpu.arrays import convolution
+from cleargrad.devices.cpu.arrays.convolution import convolve, convolve_input, convolve_weight
 
 # x shape, w shape, stride, padding, dilation, groups
 CASES = [

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cleargrad.backend.cpu import pooling
+from cleargrad.devices.cpu.arrays import pooling
 
 # x shape, kernel, stride, padding
 WINDOWS = [

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cleargrad.backend.cpu import resample
+from cleargrad.devices.cpu.arrays import resample
 
 FLOATS = [np.float32, np.float64]
 HALVES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]

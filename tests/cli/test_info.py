@@ -42,7 +42,7 @@ def test_text_says_the_same() -> None:
 
 
 def test_vectors_are_those_of_the_compiler() -> None:
-    from cleargrad.codegen import jit
+    from cleargrad.devices.cpu.llvm import jit
 
     facts = info.processor_facts()
     assert facts["vectors"].startswith(f"{32 * jit.lanes()} bits") and facts["registers"] == jit.registers()

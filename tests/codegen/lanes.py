@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cleargrad.codegen.jit import Kernel, addresses
-from cleargrad.codegen.llvm_text import Code, Val, vector
-from cleargrad.codegen.vector_convert import ELEMENTS
+from cleargrad.devices.cpu.llvm.jit import Kernel, addresses
+from cleargrad.devices.cpu.llvm.text import Code, Val, vector
+from cleargrad.devices.cpu.llvm.vector_convert import ELEMENTS
 
 NUMPY = {"bfloat16": np.dtype(np.uint16)}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cleargrad.codegen import attention
-from cleargrad.codegen.launch import Launch
+from cleargrad.devices.cpu.kernels import attention
+from cleargrad.devices.cpu.launch import Launch
 from tests.bits import same_bits
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cleargrad.backend.cpu import convolution as reference
-from cleargrad.backend.cpu import native
-from cleargrad.codegen import convolution
-from cleargrad.codegen.launch import Launch, ready
+from cleargrad.devices.cpu.arrays import convolution as reference
+from cleargrad.devices.cpu.arrays import native
+from cleargrad.devices.cpu.kernels import convolution
+from cleargrad.devices.cpu.launch import Launch, ready
 
 # x shape, w shape, stride, padding, dilation, groups
 CASES = [

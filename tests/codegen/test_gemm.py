@@ -9,11 +9,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cleargrad.codegen import gemm
-from cleargrad.codegen.jit import addresses
-from cleargrad.codegen.llvm_text import vector
-from cleargrad.codegen.packing import PARAMETERS
-from cleargrad.codegen.team import RECORD, SCRATCH, WAIT, Team
+from cleargrad.devices.cpu.kernels import gemm
+from cleargrad.devices.cpu.kernels.packing import PARAMETERS
+from cleargrad.devices.cpu.llvm.jit import addresses
+from cleargrad.devices.cpu.llvm.text import vector
+from cleargrad.devices.cpu.team import RECORD, SCRATCH, WAIT, Team
 
 SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 LAYOUTS = ("rows", "columns", "spread")  # which elements are neighbours: those of a row, of a column, none

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cleargrad.codegen import disk_cache, jit, team
-from cleargrad.codegen.llvm_text import Code, Val, vector
+from cleargrad.devices.cpu import team
+from cleargrad.devices.cpu.llvm import disk_cache, jit
+from cleargrad.devices.cpu.llvm.text import Code, Val, vector
 
 PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]
 
@@ -180,8 +181,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_threads_that_compile_first_at_once_share_one_of_all() -> None:
     program = """
 import threading
-from cleargrad.codegen.jit import jit
-from cleargrad.codegen.team import team
+from cleargrad.devices.cpu.llvm.jit import jit
+from cleargrad.devices.cpu.team import team
 start, found = threading.Barrier(6), []
 def look():
     start.wait()

@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cleargrad.codegen import expr, numpy_reading
-from cleargrad.codegen.jit import lanes
-from cleargrad.codegen.llvm_reading import Unreadable, convert, read, readable
-from cleargrad.codegen.llvm_text import Code, Val
+from cleargrad.devices.cpu.llvm.jit import lanes
+from cleargrad.devices.cpu.llvm.reading import Unreadable, convert, read, readable
+from cleargrad.devices.cpu.llvm.text import Code, Val
+from cleargrad.expr import expr, numpy_reading
 from tests.codegen.lanes import array_type, over_arrays
 
 INF, NAN = math.inf, math.nan

@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from cleargrad.codegen import expr
-from cleargrad.codegen.numpy_reading import PIECE, read, specialise
+from cleargrad.expr import expr
+from cleargrad.expr.numpy_reading import PIECE, read, specialise
 
 SIZE = 4 * PIECE + 5
 F32 = np.dtype(np.float32)

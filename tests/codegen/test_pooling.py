@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cleargrad.backend.cpu import native
-from cleargrad.backend.cpu import pooling as reference
-from cleargrad.codegen import pooling
-from cleargrad.codegen.launch import Launch
+from cleargrad.devices.cpu.arrays import native
+from cleargrad.devices.cpu.arrays import pooling as reference
+from cleargrad.devices.cpu.kernels import pooling
+from cleargrad.devices.cpu.launch import Launch
 
 # x shape, kernel, stride, padding, dilation, ceil_mode
 CASES = [

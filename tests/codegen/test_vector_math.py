@@ -1,4 +1,4 @@
-"""Every function of codegen/vector_math.py and vector_angles.py against exact values, in ulp."""
+"""Every function of devices/cpu/llvm/vector_math.py and vector_angles.py against exact values, in ulp."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from cleargrad.codegen import vector_angles, vector_math
-from cleargrad.codegen.jit import lanes
+from cleargrad.devices.cpu.llvm import vector_angles, vector_math
+from cleargrad.devices.cpu.llvm.jit import lanes
 from tests.codegen.lanes import over_arrays
 
 INF, NAN = math.inf, math.nan

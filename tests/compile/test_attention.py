@@ -7,11 +7,11 @@ import pytest
 import torch as oracle
 
 import cleargrad as torch
-from cleargrad.compile.fuse import Nest
-from cleargrad.compile.images import Native
-from cleargrad.compile.program import Program
-from cleargrad.compile.statements import Host, Product
+from cleargrad.devices.cpu.programs.images import Native
+from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.ops.record import Graph, Recorder
+from cleargrad.schedule.fuse import Nest
+from cleargrad.schedule.statements import Host, Product
 from tests.bits import same_bits
 
 BATCH, LENGTH, HEADS, WIDTH = 3, 70, 4, 32

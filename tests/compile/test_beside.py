@@ -12,10 +12,10 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from cleargrad.codegen import jit
 from cleargrad.compile import beside, ending
 from cleargrad.compile.traces import Tree
 from cleargrad.core import pace
+from cleargrad.devices.cpu.llvm import jit
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 
 import cleargrad as cg
 from cleargrad import nn
-from cleargrad.compile.chains import Access, Chain, keeps_apart
-from cleargrad.compile.lazy import Buffer
-from cleargrad.compile.program import Program
+from cleargrad.devices.cpu.programs.chains import Access, Chain, keeps_apart
+from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.ops.record import Recorder, replay
+from cleargrad.schedule.formulas import Buffer
 from tests.bits import same_bits
 
 BUFFER = Buffer(0, (100,), np.dtype(np.float32), "inside", (1,))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
-from cleargrad.compile.fuse import LARGE, Nest, apart
-from cleargrad.compile.lazy import Buffer, Load
-from cleargrad.compile.program import Program
+from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.ops.record import Recorder, replay
+from cleargrad.schedule.formulas import Buffer, Load
+from cleargrad.schedule.fuse import LARGE, Nest, apart
 from tests.bits import same_bits
 
 BUFFER = Buffer(0, (400,), np.dtype(np.float32), "inside", (1,))

@@ -7,10 +7,10 @@ import pytest
 
 import cleargrad as torch
 import cleargrad.nn.functional as F
-from cleargrad.compile.images import Native
-from cleargrad.compile.program import Program
-from cleargrad.compile.statements import Host
+from cleargrad.devices.cpu.programs.images import Native
+from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.ops.record import Recorder
+from cleargrad.schedule.statements import Host
 from tests.bits import same_bits
 
 

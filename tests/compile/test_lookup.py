@@ -11,8 +11,8 @@ import torch
 
 import cleargrad as cg
 from cleargrad import nn
-from cleargrad.compile.program import Program
-from cleargrad.compile.statements import Product
+from cleargrad.devices.cpu.programs.program import Program
+from cleargrad.schedule.statements import Product
 from tests.bits import same_bits
 from tests.compile.world import kept_program
 

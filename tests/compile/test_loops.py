@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
-from cleargrad.codegen.jit import jit, lanes
-from cleargrad.compile.fuse import Nest
-from cleargrad.compile.program import Program
-from cleargrad.compile.signature import BROAD, CHUNK, breadth
+from cleargrad.devices.cpu.llvm.jit import jit, lanes
+from cleargrad.devices.cpu.programs.program import Program
+from cleargrad.devices.cpu.programs.signature import BROAD, CHUNK, breadth
 from cleargrad.ops.record import Recorder, replay
+from cleargrad.schedule.fuse import Nest
 from tests.bits import same_bits
 
 

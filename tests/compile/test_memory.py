@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import cleargrad as torch
-from cleargrad.compile import memory
-from cleargrad.compile.lazy import Buffer
-from cleargrad.compile.program import Program
+from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.ops.record import Recorder
+from cleargrad.schedule import lifetimes as memory
+from cleargrad.schedule.formulas import Buffer
 from tests.bits import same_bits
 
 SIZE = 700  # a square of such rows is more than programs keep to themselves

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import cleargrad as cg
-from cleargrad.codegen import native
+from cleargrad.devices.cpu import native
 from tests.bits import same_bits
 
 random = np.random.default_rng(5)

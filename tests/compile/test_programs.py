@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
-from cleargrad.compile.program import Program
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.ops.record import CaptureError, Graph, Recorder, replay
 from tests.bits import same_bits
 from tests.ops.cases import Case, cases, to_ours

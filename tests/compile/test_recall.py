@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
-from cleargrad.compile import recall
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.programs import recall
 from tests.bits import same_bits
 from tests.compile.test_programs import results
 from tests.ops.cases import Case, cases, to_ours

@@ -8,10 +8,10 @@ import torch as pytorch
 
 import cleargrad as torch
 from cleargrad import nn, optim
-from cleargrad.compile import eager
 from cleargrad.compile.building import Building
-from cleargrad.compile.passes import forget_copies
 from cleargrad.compile.repeat import Template
+from cleargrad.devices.cpu.programs import eager
+from cleargrad.graph.passes import forget_copies
 from cleargrad.nn import functional as F
 from cleargrad.ops import recurrent
 from cleargrad.ops.record import Recorder, replay

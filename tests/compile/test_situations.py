@@ -15,8 +15,8 @@ import pytest
 
 import cleargrad as cg
 from cleargrad import nn
-from cleargrad.codegen.team import Team, team
 from cleargrad.core.mode import mode
+from cleargrad.devices.cpu.team import Team, team
 from cleargrad.threads import chosen
 from cleargrad.utils.data import DataLoader, Dataset
 from tests.bits import same_bits
@@ -219,7 +219,7 @@ def in_child(action: Callable[[], list[float]]) -> list[float]:
 def test_the_number_of_threads_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """More threads than before are started when they are needed, and work is cut for them."""
     crew = Team(3)
-    monkeypatch.setattr("cleargrad.codegen.team._team", [crew])
+    monkeypatch.setattr("cleargrad.devices.cpu.team._team", [crew])
     compiled, eager = Trainer(True, WIDTH), Trainer(False, WIDTH)
     before, chosen_before = cg.get_num_threads(), list(chosen)
     try:

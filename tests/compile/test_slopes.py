@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
-from cleargrad.codegen.numpy_reading import read
-from cleargrad.compile.chains import Chain
-from cleargrad.compile.fuse import Nest
-from cleargrad.compile.program import Program
-from cleargrad.compile.signature import structure
+from cleargrad.devices.cpu.programs.chains import Chain
+from cleargrad.devices.cpu.programs.program import Program
+from cleargrad.devices.cpu.programs.signature import structure
+from cleargrad.expr.numpy_reading import read
 from cleargrad.nn import functional
 from cleargrad.ops.op import OPS
+from cleargrad.schedule.fuse import Nest
 from tests.bits import same_bits
 from tests.compile.world import kept_program
 

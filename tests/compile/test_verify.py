@@ -9,10 +9,10 @@ import pytest
 
 import cleargrad as cg
 from cleargrad.compile import beside
-from cleargrad.compile.passes import PASSES
-from cleargrad.compile.program import Program
-from cleargrad.compile.verify import GraphError, is_on, verify, verify_entries
 from cleargrad.core.shape import Spec
+from cleargrad.devices.cpu.programs.program import Program
+from cleargrad.graph.passes import PASSES
+from cleargrad.graph.verify import GraphError, is_on, verify, verify_entries
 from cleargrad.ops.record import Graph, Recorder, Value
 
 outside = cg.ones(3)
@@ -123,7 +123,7 @@ def refuse(*_: Any) -> None:
 
 
 def test_a_refused_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cleargrad.compile.program.verify_entries", refuse)
+    monkeypatch.setattr("cleargrad.devices.cpu.programs.program.verify_entries", refuse)
     step = cg.compile(lambda x: x * 3)
     step(cg.ones(2))
     with pytest.raises(GraphError):
@@ -131,7 +131,7 @@ def test_a_refused_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_so_is_one_that_was_made_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cleargrad.compile.program.verify_entries", refuse)
+    monkeypatch.setattr("cleargrad.devices.cpu.programs.program.verify_entries", refuse)
     with cg.waiting():
         for _ in range(3):
             (cg.ones(2) * 3).tolist()

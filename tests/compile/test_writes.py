@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cleargrad as cg
-from cleargrad.compile.program import Program
+from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.ops.record import Recorder, replay
 from tests.bits import same_bits
 

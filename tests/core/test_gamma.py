@@ -8,7 +8,7 @@ import torch
 from scipy import special, stats
 
 import cleargrad
-from cleargrad.codegen.gamma_gradient import dirichlet_gradient, standard_gamma_gradient
+from cleargrad.expr.gamma_gradient import dirichlet_gradient, standard_gamma_gradient
 
 
 def concentrations(dtype: str, shape: tuple = (300, 4)) -> np.ndarray:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cleargrad.codegen import expr, numpy_reading
-from cleargrad.codegen.expr import Expr, Var
-from cleargrad.codegen.native import large_for, quickened
+from cleargrad.devices.cpu.native import large_for, quickened
+from cleargrad.expr import expr, numpy_reading
+from cleargrad.expr.expr import Expr, Var
 
 UNTRACED, PASS = "UNTRACED", "PASS"
 

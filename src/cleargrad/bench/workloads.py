@@ -209,7 +209,8 @@ def adam(torch: Any, setup: Setup) -> Task:
 def adam_bytes() -> Task:
     """The bytes that Adam moves and nothing else, as a program: four arrays are read, three of them written."""
     torch, record, program = map(
-        importlib.import_module, ("cleargrad", "cleargrad.ops.record", "cleargrad.compile.program")
+        importlib.import_module,
+        ("cleargrad", "cleargrad.ops.record", "cleargrad.devices.cpu.programs.program"),
     )
     tensors = [[torch.ones(ELEMENTS) for _ in range(4)] for _ in range(TENSORS)]
     with record.Recorder() as recorder:

@@ -1,7 +1,7 @@
 """`cleargrad info`: what this machine can do and what is installed, for reports of problems.
 
 Every fact is looked up by a function of its group; none may fail, because a report is needed most where
-something is broken. Read next: codegen/jit.py.
+something is broken. Read next: devices/cpu/llvm/jit.py.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def blas() -> str:
 
 def processor_facts() -> Facts:
     """Vectors and features are those that the compiler uses."""
-    from cleargrad.codegen import jit
+    from cleargrad.devices.cpu.llvm import jit
 
     name, features = jit.host()
     has = {feature[1:] for feature in features.split(",") if feature.startswith("+")}
@@ -171,7 +171,7 @@ def gpu_names() -> list[str] | None:
 
 
 def cache() -> Facts:
-    from cleargrad.codegen.disk_cache import cache_folder
+    from cleargrad.devices.cpu.llvm.disk_cache import cache_folder
 
     folder = cache_folder()
     files = [entry for entry in os.scandir(folder) if entry.name.endswith(".o")] if folder.is_dir() else []

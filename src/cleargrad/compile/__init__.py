@@ -79,7 +79,7 @@ def maker(backend: Any) -> Callable:
         from cleargrad.compile.reference import Reading
 
         return Reading
-    from cleargrad.compile.program import Program
+    from cleargrad.devices.cpu.programs.program import Program
 
     return Program
 

@@ -3,7 +3,7 @@
 Python runs, so that everything it decides is decided anew; what it calls waits, and is computed by programs when
 the function returns, or when a value is looked at inside. With `fullgraph`, such a look is an error. Once a call
 has run as one program, a witness stands beside the next one; where it proves what Python depended on, Python is
-left out while that stays as it is (compile/shortcut.py). Read next: compile/waiting.py.
+left out while that stays as it is (compile/proofs/shortcut.py). Read next: compile/waiting.py.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cleargrad.compile.ending import Ending
-from cleargrad.compile.proof import Witness
-from cleargrad.compile.rewriting import Unproven
-from cleargrad.compile.shortcut import MISSED, Shortcut
+from cleargrad.compile.proofs.rewriting import Unproven
+from cleargrad.compile.proofs.shortcut import MISSED, Shortcut
+from cleargrad.compile.proofs.witness import Witness
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.waiting import Waiter
 from cleargrad.core.mode import SPECIAL, at_once, gate, mode, settle

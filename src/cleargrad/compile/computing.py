@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from cleargrad.compile.acts import Called, Updated, arrays_of
 from cleargrad.compile.ending import Ending, ending_of
-from cleargrad.compile.program import OutOfRange
 from cleargrad.compile.traces import FREE, Fixed, Step, Tree, laid_out
 from cleargrad.core.mode import mode
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.devices.cpu.programs.program import OutOfRange
 from cleargrad.errors import standing_at
 
 if TYPE_CHECKING:

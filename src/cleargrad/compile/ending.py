@@ -1,7 +1,7 @@
 """An ending: the program of a trace, for what is left alive when the trace ends.
 
 `ending_of` has the graph built and compiled. `Ending.run` binds the memory of sources, runs the program, and gives
-the tensors that still wait their values. Read next: compile/program.py.
+the tensors that still wait their values. Read next: devices/cpu/programs/program.py.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from cleargrad.compile.beside import beside
 from cleargrad.compile.building import Building
 from cleargrad.compile.repeat import Unfinished, is_own
 from cleargrad.compile.traces import FREE, Step, laid_out
-from cleargrad.compile.verify import is_on
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.pace import give_way
 from cleargrad.core.tensor import Tensor, cell_of, owner_of, tick, wrap, wrap_view
+from cleargrad.graph.verify import is_on
 from cleargrad.ops.record import CaptureError, Graph
 
 if TYPE_CHECKING:

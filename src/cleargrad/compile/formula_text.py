@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from cleargrad.codegen.expr import Expr, Var
-from cleargrad.compile.fuse import Member, Nest, Ref
-from cleargrad.compile.lazy import Buffer, Lazy, Load, Map, Number
 from cleargrad.core.tensor import Tensor
+from cleargrad.expr.expr import Expr, Var
 from cleargrad.nn.module import Module
 from cleargrad.optim import Optimizer
+from cleargrad.schedule.formulas import Buffer, Lazy, Load, Map, Number
+from cleargrad.schedule.fuse import Member, Nest, Ref
 
 INFIX = {
     "add": (" + ", 4), "sub": (" - ", 4), "mul": ("*", 5), "div": ("/", 5), "lt": (" < ", 3), "le": (" <= ", 3),

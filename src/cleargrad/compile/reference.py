@@ -1,7 +1,7 @@
 """The NumPy reading of a graph with the face of a program: the backend "aot_eager", and what programs are
 tested by.
 
-Read next: compile/program.py.
+Read next: devices/cpu/programs/program.py.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cleargrad.compile.verify import is_on, verify
 from cleargrad.core.tensor import Tensor
+from cleargrad.graph.verify import is_on, verify
 from cleargrad.ops.record import Graph, replay
 
 

@@ -3,7 +3,7 @@
 What comes in are values of a graph that is being built, what goes out are further calls there. A `Template` has the
 calls of a fused op, a gradient or a step, for which other operands can stand. A `Pattern` has those of an
 optimizer's rule for one parameter, which can have any shape. A rule that does more than to compute elements from
-elements is recorded for every parameter. Read next: compile/passes.py.
+elements is recorded for every parameter. Read next: graph/passes.py.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections import Counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from cleargrad.codegen.expr import Expr, Var, substitute
-from cleargrad.compile.lazy import work_of
-from cleargrad.compile.passes import DRAWS
-from cleargrad.compile.signature import text_of
-from cleargrad.compile.statements import way_of
 from cleargrad.core.pace import give_way
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.programs.signature import text_of
 from cleargrad.errors import PACKAGE
+from cleargrad.expr.expr import Expr, Var, substitute
+from cleargrad.graph.passes import DRAWS
 from cleargrad.ops.declare import unnamed
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import COPIES, Call, CaptureError, Graph, Value
+from cleargrad.schedule.formulas import work_of
+from cleargrad.schedule.statements import way_of
 
 if TYPE_CHECKING:
     from cleargrad.compile.building import Building

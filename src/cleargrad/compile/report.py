@@ -12,21 +12,21 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from cleargrad.codegen.expr import Expr
-from cleargrad.compile import memory
 from cleargrad.compile.capture import Compiled
 from cleargrad.compile.ending import Ending
 from cleargrad.compile.formula_text import Names, lines_of, names_of_tensors, things_of
-from cleargrad.compile.fuse import Nest
-from cleargrad.compile.images import Native
-from cleargrad.compile.lazy import Load
-from cleargrad.compile.passes import PASSES
-from cleargrad.compile.statements import KINDS, NATIVE, AddRows, Host, Product
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.watched import PROFILED, WatchedProgram
+from cleargrad.devices.cpu.programs.images import Native
 from cleargrad.errors import line_of
+from cleargrad.expr.expr import Expr
+from cleargrad.graph.passes import PASSES
 from cleargrad.ops.op import OPAQUE
 from cleargrad.ops.record import Graph, Value
+from cleargrad.schedule import lifetimes as memory
+from cleargrad.schedule.formulas import Load
+from cleargrad.schedule.fuse import Nest
+from cleargrad.schedule.statements import KINDS, NATIVE, AddRows, Host, Product
 
 ROWS = 12  # kernels that a short report shows
 LINES = 6  # lines of one kernel that it shows
@@ -201,7 +201,7 @@ def host_lines(program: WatchedProgram) -> list[str]:
 
 
 def why_host(host: Host) -> str:
-    """Why NumPy runs a call; the rules are those of compile/statements.py."""
+    """Why NumPy runs a call; the rules are those of schedule/statements.py."""
     call = host.call
     values = [x for x in (*call.operands, *call.results) if isinstance(x, Value)]
     strange = sorted({str(x.spec.dtype) for x in values} - {f"torch.{kind}" for kind in KINDS})

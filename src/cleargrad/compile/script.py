@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from cleargrad.compile.program import Program
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.waiting import Waiter
 from cleargrad.core.mode import mode, settle
+from cleargrad.devices.cpu.programs.program import Program
 
 
 class Switch:

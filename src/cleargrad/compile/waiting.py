@@ -38,7 +38,6 @@ from cleargrad.compile.again import way_of
 from cleargrad.compile.computing import LENGTH, SHORT, compute, is_short
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.pass_behind import Before, go_behind
-from cleargrad.compile.passes import DRAWS
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, is_made, trees
 from cleargrad.compile.trial import Trial
 from cleargrad.core.dtype import dtype, when_default_changes
@@ -60,6 +59,7 @@ from cleargrad.core.tensor import (
     wrap,
 )
 from cleargrad.errors import error, user_frame, user_place
+from cleargrad.graph.passes import DRAWS
 from cleargrad.ops.apply import call, check_operands, link
 from cleargrad.ops.inplace import is_elsewhere
 from cleargrad.ops.op import Op
@@ -82,7 +82,7 @@ active: list[Run] = []  # the run that has calls, if any
 class Run:
     """Calls that wait, and the tensors they are about."""
 
-    probe = False  # as against what a proof puts in the place of values (compile/proof.py)
+    probe = False  # as against what a proof puts in the place of values (compile/proofs/witness.py)
     __slots__ = (
         "__weakref__", "at", "copies", "covered", "failure", "held", "known", "made", "nodes", "numbers", "open",
         "outside", "plain", "plans", "pulled", "steps", "tensors", "waiter", "written",

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen.jit import Kernel, jit
-from cleargrad.codegen.team import RECORD
 from cleargrad.compile.capture import Compiled, watchers
 from cleargrad.compile.formula_text import names_of_arguments
-from cleargrad.compile.program import Program
-from cleargrad.compile.statements import Host
+from cleargrad.devices.cpu.llvm.jit import Kernel, jit
+from cleargrad.devices.cpu.programs.program import Program
+from cleargrad.devices.cpu.team import RECORD
 from cleargrad.ops.record import Graph
+from cleargrad.schedule.statements import Host
 
 PROFILED = 5  # runs with a clock; the quickest time of each kernel counts
 KEPT = 1000  # times of whole runs

@@ -141,7 +141,7 @@ class Held:
     """Where the value of a tensor lies that is not on the CPU. It stands where else stands who computes it."""
 
     __slots__ = ("driver", "form", "memory", "place")
-    probe = False  # as against what a proof puts in the place of values (compile/proof.py)
+    probe = False  # as against what a proof puts in the place of values (compile/proofs/witness.py)
 
     def __init__(self, place: device, driver: Driver, memory: Any, form: np.ndarray):
         self.place, self.driver, self.memory, self.form = place, driver, memory, form

@@ -1,8 +1,8 @@
 """Events that are like many before them, so that rules need not look at each again.
 
 A training loop does the same thing thousands of times. What rules have seen often from the same line, with the
-same parameters and nothing odd in the ledger, they have judged already; only those that count every time hear of it
-again. The ledger takes every event all the same. Read next: rules/__init__.py.
+same parameters and nothing odd in the ledger, they have judged already; only those that count every time hear
+of it again. The ledger takes every event all the same. Read next: rules/__init__.py.
 """
 
 from __future__ import annotations

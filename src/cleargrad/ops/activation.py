@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from cleargrad.codegen import expr
 from cleargrad.core.dtype import BOOL
 from cleargrad.core.shape import wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops import elementary
 from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import composite, elementwise, face

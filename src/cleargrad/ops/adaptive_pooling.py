@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleargrad.backend.cpu import pooling as kernels
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays import pooling as kernels
 from cleargrad.errors import error
 from cleargrad.ops.convolution import per_dimension
 from cleargrad.ops.declare import opaque

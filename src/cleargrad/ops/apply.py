@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import Output, edge_of, extra_of, make_node, pack, saved_output
-from cleargrad.codegen.expr import Expr, substitute
-from cleargrad.codegen.native import BETWEEN, next_call, notice
 from cleargrad.core.device import CPU, Driver, Elsewhere, Held, device, on_host
 from cleargrad.core.layout import ghost, ghost_in_order, ghost_of
 from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.shortage import shortage
 from cleargrad.core.tensor import IN_NO_GRAD, Tensor, as_array, held, mark_inference, put, wrap, wrap_view
+from cleargrad.devices.cpu.native import BETWEEN, next_call, notice
 from cleargrad.errors import error, user_frame
+from cleargrad.expr.expr import Expr, substitute
 from cleargrad.ops.op import NO_GRAD, Op
 
 NUMBERS = (int, float, complex, np.number, np.bool_)

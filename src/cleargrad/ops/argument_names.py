@@ -12,8 +12,8 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
-from cleargrad.codegen.expr import parameters
 from cleargrad.core.tensor import Tensor
+from cleargrad.expr.expr import parameters
 
 PYTORCH_NAMES = {
     "axis": "dim",

@@ -1,7 +1,7 @@
 """Scaled dot-product attention: softmax(q kᵀ · scale + mask) v.
 
-Without dropout it is one op, whose kernels (codegen/attention.py) never hold all scores; with dropout, or when the
-mask wants a gradient, it is made of other ops. Read next: ops/multi_head_attention.py.
+Without dropout it is one op, whose kernels (devices/cpu/kernels/attention.py) never hold all scores; with
+dropout, or when the mask wants a gradient, it is made of other ops. Read next: ops/multi_head_attention.py.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu import attention as kernels
-from cleargrad.codegen.native import ufuncs
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays import attention as kernels
+from cleargrad.devices.cpu.native import ufuncs
 from cleargrad.errors import error
 from cleargrad.ops.declare import face, fused, opaque, wide
 from cleargrad.ops.dropout import dropout_

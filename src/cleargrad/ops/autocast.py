@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from cleargrad.autograd.node import AccumulateGrad
-from cleargrad.codegen.expr import parameters
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import OF_NUMPY
 from cleargrad.core.mode import gate, mode
 from cleargrad.core.tensor import Tensor, cell_of
 from cleargrad.errors import error
+from cleargrad.expr.expr import parameters
 
 LOWER = "cast to the region's dtype"
 FLOAT32 = "cast to float32"

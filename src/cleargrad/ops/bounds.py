@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleargrad.codegen import expr
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import REAL, composite, elementwise, face
 from cleargrad.ops.pointwise import add_op, both_wide, category_of, conj

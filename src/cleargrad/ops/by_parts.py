@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen.native import LARGE, kernels
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import wrap
+from cleargrad.devices.cpu.native import LARGE, kernels
 from cleargrad.ops.record import Recorder
 
 

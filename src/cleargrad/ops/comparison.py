@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr, numpy_reading
-from cleargrad.codegen.native import quickened
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor, check_values
+from cleargrad.devices.cpu.native import quickened
 from cleargrad.errors import error
+from cleargrad.expr import expr, numpy_reading
 from cleargrad.ops.declare import (
     ANY,
     INTEGRAL,

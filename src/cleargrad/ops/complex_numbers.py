@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from cleargrad.codegen import expr
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops.comparison import choose
 from cleargrad.ops.creation import zeros_like
 from cleargrad.ops.declare import REAL, composite, elementwise, face, opaque, view

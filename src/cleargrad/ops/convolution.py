@@ -2,7 +2,7 @@
 
 Three ops are each other's adjoints, so that gradients of any order stay among them: `convolve` (x, w), its
 adjoint in x (a transposed convolution) and its adjoint in w. Shapes are x (N, C, *S), w (O, C/groups, *K) and
-the result (N, O, *T). Kernels are in backend/cpu/native.py. Read next: ops/pooling.py.
+the result (N, O, *T). Kernels are in devices/cpu/arrays/native.py. Read next: ops/pooling.py.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu import convolution as kernels
-from cleargrad.backend.cpu import native
 from cleargrad.core.shape import Spec, as_index
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays import convolution as kernels
+from cleargrad.devices.cpu.arrays import native
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, opaque
 from cleargrad.ops.padding import pad_constant

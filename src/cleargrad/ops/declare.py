@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr, numpy_reading
-from cleargrad.codegen.expr import parameters
-from cleargrad.codegen.native import quickened
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec, broadcast, reduced
 from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.devices.cpu.native import quickened
 from cleargrad.errors import error
+from cleargrad.expr import expr, numpy_reading
+from cleargrad.expr.expr import parameters
 from cleargrad.ops import op as registry
 from cleargrad.ops.apply import NUMBERS, checked, open_door
 from cleargrad.ops.argument_names import (

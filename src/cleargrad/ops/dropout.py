@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu.precision import widen
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.generator import default_generator
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, held
+from cleargrad.devices.cpu.arrays.precision import widen
 from cleargrad.errors import error
 from cleargrad.ops.creation import FUNCTIONS, zeros
 from cleargrad.ops.declare import composite, face, fused

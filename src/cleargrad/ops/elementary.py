@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr
-from cleargrad.codegen.expr import parameters
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.dtype import NARROW
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.expr import expr
+from cleargrad.expr.expr import parameters
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.comparison import choose
 from cleargrad.ops.creation import zeros_like

@@ -1,6 +1,6 @@
 """Tables of vectors: embedding, embedding_bag, and one_hot.
 
-An embedding reads rows of a weight; its gradient adds rows up again (backend/cpu/scatter.py). A bag is a run
+An embedding reads rows of a weight; its gradient adds rows up again (devices/cpu/arrays/scatter.py). A bag is a run
 of rows reduced to one. Read next: ops/attention.py.
 """
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, reduced, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops import return_types
 from cleargrad.ops.declare import ANY, REAL, composite, face, fused, opaque, reduction
 from cleargrad.ops.op import NO_GRAD

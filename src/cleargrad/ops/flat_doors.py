@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of
-from cleargrad.codegen import numpy_reading
-from cleargrad.codegen.native import BETWEEN, large_for, next_call, notice, quickened
 from cleargrad.core.device import Elsewhere
 from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.tensor import INFERENCE, Tensor, new, tick
+from cleargrad.devices.cpu.native import BETWEEN, large_for, next_call, notice, quickened
 from cleargrad.errors import PACKAGE, user_frame
+from cleargrad.expr import numpy_reading
 from cleargrad.ops.apply import call, label
 from cleargrad.ops.inplace import call_inplace, check_memory, write_out
 from cleargrad.ops.op import NO_GRAD, Op

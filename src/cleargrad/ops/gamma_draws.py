@@ -1,7 +1,7 @@
 """Gamma and Dirichlet numbers as ops with gradients: what torch.distributions builds on.
 
 Gradients go through the draw as if it were a smooth function of the concentration and of a seed. The numbers
-are made in core/gamma.py, their gradients in codegen/gamma_gradient.py. Read next: distributions/__init__.py.
+are made in core/gamma.py, their gradients in expr/gamma_gradient.py. Read next: distributions/__init__.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen.gamma_gradient import dirichlet_gradient, standard_gamma_gradient
 from cleargrad.core.gamma import dirichlet, standard_gamma
 from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor
+from cleargrad.expr.gamma_gradient import dirichlet_gradient, standard_gamma_gradient
 from cleargrad.ops.declare import face, opaque
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Conventional, Fails, Sample, real, whole

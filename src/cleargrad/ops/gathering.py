@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu.precision import is_half
-from cleargrad.backend.cpu.scatter import join_flat, positions_along
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, broadcast, wrap_dim
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays.precision import is_half
+from cleargrad.devices.cpu.arrays.scatter import join_flat, positions_along
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.masking import as_fill, as_number

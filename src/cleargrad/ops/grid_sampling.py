@@ -2,7 +2,7 @@
 
 A point reads the entries around it, with weights. Its derivatives in the grid's coordinates differ from its
 value only in the weights, so that one op and its adjoint, with the attribute `order`, give gradients of every
-order. Kernels are in backend/cpu/resample.py.
+order. Kernels are in devices/cpu/arrays/resample.py.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu import resample as kernels
 from cleargrad.core.shape import Spec, as_index
 from cleargrad.core.tensor import Tensor, wrap_beside
+from cleargrad.devices.cpu.arrays import resample as kernels
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, fused, opaque
 from cleargrad.ops.joining import stack

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu import pooling as kernels
-from cleargrad.backend.cpu.convolution import output_size as windows_along
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays import pooling as kernels
+from cleargrad.devices.cpu.arrays.convolution import output_size as windows_along
 from cleargrad.errors import error
 from cleargrad.ops.convolution import per_dimension
 from cleargrad.ops.declare import composite, face, opaque

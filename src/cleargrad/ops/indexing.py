@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of
-from cleargrad.backend.cpu.precision import is_half
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.device import Elsewhere
 from cleargrad.core.mode import SPECIAL, at_once, gate, mode, settle, spared
 from cleargrad.core.shape import count
 from cleargrad.core.tensor import Tensor, held, wrap
+from cleargrad.devices.cpu.arrays.precision import is_half
 from cleargrad.errors import error
 from cleargrad.ops.conversion import copy_
 from cleargrad.ops.declare import F32, F64

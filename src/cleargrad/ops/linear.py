@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from cleargrad.autograd.node import edge_of, make_node
-from cleargrad.backend.cpu.sums import add_up
-from cleargrad.codegen.native import BETWEEN, next_call, notice
-from cleargrad.codegen.native import product as product_of_arrays
 from cleargrad.core.device import Elsewhere
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import SPECIAL, gate, mode, spared
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.devices.cpu.arrays.sums import add_up
+from cleargrad.devices.cpu.native import BETWEEN, next_call, notice
+from cleargrad.devices.cpu.native import product as product_of_arrays
 from cleargrad.errors import error
 from cleargrad.ops.declare import face, fused
 from cleargrad.ops.flat_doors import F32, F64, NONE, getframe, place_of

@@ -11,11 +11,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleargrad.codegen import expr
 from cleargrad.core.dtype import FLOAT, OF_NUMPY
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, is_seen
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops.activation import logsigmoid
 from cleargrad.ops.apply import label
 from cleargrad.ops.bounds import clamp_below, clamp_both

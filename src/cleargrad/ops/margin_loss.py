@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr
 from cleargrad.core.tensor import Tensor, is_seen
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops.activation import logsigmoid
 from cleargrad.ops.declare import composite, face
 from cleargrad.ops.elementary import sigmoid

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.declare import as_type, composite, face, fused, opaque
 from cleargrad.ops.flat_doors import many_door

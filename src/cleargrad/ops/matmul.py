@@ -1,6 +1,6 @@
 """Matrix products: mm, bmm, matmul, and the forms that add to a tensor (addmm and its kin).
 
-Every product is one call on the last two dimensions, in the order that codegen/native.py speaks of. float16 and
+Every product is one call on the last two dimensions, in the order that devices/cpu/native.py speaks of. float16 and
 bfloat16 multiply in float32 and round once. Read next: ops/linear.py.
 """
 
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu.sums import add_up
-from cleargrad.codegen.native import product as product_of_arrays
 from cleargrad.core.device import Elsewhere
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.mode import NO_GRAD, SPECIAL, gate, mode, spared
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor, held, wrap
+from cleargrad.devices.cpu.arrays.sums import add_up
+from cleargrad.devices.cpu.native import product as product_of_arrays
 from cleargrad.errors import error
 from cleargrad.ops.autocast import asking
 from cleargrad.ops.declare import composite, face, fused, opaque

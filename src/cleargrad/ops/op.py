@@ -13,7 +13,7 @@ from typing import Any
 
 from cleargrad.autograd.node import Node
 from cleargrad.autograd.plan import UNTRACED, Plan, Step
-from cleargrad.codegen.expr import Expr, parameters
+from cleargrad.expr.expr import Expr, parameters
 
 NO_GRAD = "NO_GRAD"  # written as a vjp: the op has no gradient
 OPAQUE = "OPAQUE"  # written as a lowering: the compiler calls `run`, it cannot look inside

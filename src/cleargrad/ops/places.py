@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu.scatter import add_at
 from cleargrad.core.shape import Spec, broadcast, count
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays.scatter import add_at
 from cleargrad.errors import error
 from cleargrad.ops.declare import fused, opaque
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops.comparison import choose, isfinite
 from cleargrad.ops.creation import zeros_like
 from cleargrad.ops.declare import NUMERIC, REAL, composite, elementwise, face

@@ -3,7 +3,7 @@
 Maxima come with the plane index of each winner; their gradient puts g back at these places (`scatter_plane`),
 whose adjoint reads there (`gather_plane`), so gradients of any order stay among the two. Means are linear and
 come in pairs with their adjoints. Ops take (N, C, *S); the public functions also take one sample without N.
-Kernels are in backend/cpu/native.py and pooling.py. Read next: ops/adaptive_pooling.py.
+Kernels are in devices/cpu/arrays/native.py and pooling.py. Read next: ops/adaptive_pooling.py.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of
-from cleargrad.backend.cpu import native
-from cleargrad.backend.cpu import pooling as kernels
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays import native
+from cleargrad.devices.cpu.arrays import pooling as kernels
 from cleargrad.errors import error
 from cleargrad.ops.convolution import per_dimension
 from cleargrad.ops.declare import composite, fused, opaque

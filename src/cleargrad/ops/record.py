@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import geometry
-from cleargrad.codegen.expr import Expr
 from cleargrad.core.mode import mode, settle
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, as_array, cell_of, wrap
 from cleargrad.errors import error
+from cleargrad.expr.expr import Expr
 from cleargrad.ops.apply import COPIES, check_operands, link
 from cleargrad.ops.op import OPS, PARTS, Op
 

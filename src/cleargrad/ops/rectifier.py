@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.codegen import expr
 from cleargrad.core.dtype import FLOAT, INTEGER
 from cleargrad.core.generator import default_generator
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops.bounds import clamp_above
 from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import composite, elementwise, face, opaque

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of
-from cleargrad.backend.cpu.sums import add_up, joined
-from cleargrad.codegen.native import BETWEEN, next_call, notice
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.device import Elsewhere
 from cleargrad.core.dtype import NARROW
@@ -24,6 +22,8 @@ from cleargrad.core.dtype import dtype as Dtype
 from cleargrad.core.mode import SPECIAL, gate, mode, spared
 from cleargrad.core.shape import Spec, count, reduced, sizes_of, wrap_dims
 from cleargrad.core.tensor import Tensor, new, tick
+from cleargrad.devices.cpu.arrays.sums import add_up, joined
+from cleargrad.devices.cpu.native import BETWEEN, next_call, notice
 from cleargrad.errors import error
 from cleargrad.ops.declare import F32, F64, composite, face, fused, reduction
 from cleargrad.ops.flat_doors import getframe

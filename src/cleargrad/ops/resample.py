@@ -1,7 +1,7 @@
 """Interpolation: images and volumes at another size.
 
 A few entries are read along each axis, with weights that depend on the sizes only; every op is paired with
-one adjoint. Kernels are in backend/cpu/resample.py. Read next: ops/grid_sampling.py.
+one adjoint. Kernels are in devices/cpu/arrays/resample.py. Read next: ops/grid_sampling.py.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu import resample as kernels
-from cleargrad.backend.cpu.precision import widen
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.shape import Spec, as_index
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays import resample as kernels
+from cleargrad.devices.cpu.arrays.precision import widen
 from cleargrad.errors import error
 from cleargrad.ops.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from cleargrad.ops.declare import composite, opaque

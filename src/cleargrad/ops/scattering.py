@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.backend.cpu.precision import widen
-from cleargrad.backend.cpu.scatter import join_flat, positions_along
 from cleargrad.core.shape import Spec, wrap_dim
 from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cpu.arrays.precision import widen
+from cleargrad.devices.cpu.arrays.scatter import join_flat, positions_along
 from cleargrad.errors import error
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.declare import face, fused, opaque

@@ -1,6 +1,6 @@
 """Special functions: the error function and its kin, gamma, Bessel, zeta, orthogonal polynomials.
 
-The kernels are in codegen/special.py and codegen/special_more.py. Those that PyTorch does not differentiate
+The kernels are in expr/special.py and expr/special_more.py. Those that PyTorch does not differentiate
 have no gradient here either. The names of torch.special that belong to ops of other files are at the end.
 Read next: ops/complex_numbers.py.
 """
@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleargrad.codegen import expr
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
+from cleargrad.expr import expr
 from cleargrad.ops.comparison import choose
 from cleargrad.ops.declare import REAL, composite, elementwise
 from cleargrad.ops.elementary import exp, function, log, sgn
@@ -28,7 +28,7 @@ SQRT_PI = math.sqrt(math.pi)
 
 
 def kernel(name: str) -> Callable:
-    """The formula that is a single primitive of codegen/special.py."""
+    """The formula that is a single primitive of expr/special.py."""
     build = expr.special[name]
     return (lambda x: build(x)) if expr.PRIMITIVES[name] == 1 else (lambda x, y: build(x, y))
 

@@ -13,9 +13,9 @@ from operator import is_
 from typing import Any
 
 from cleargrad.autograd.modes import enable_grad
-from cleargrad.codegen.native import LARGE, kernels
 from cleargrad.core.mode import NO_GRAD, mode, settle
 from cleargrad.core.tensor import Tensor, held, wrap
+from cleargrad.devices.cpu.native import LARGE, kernels
 from cleargrad.errors import error
 from cleargrad.ops.complex_numbers import view_as_complex, view_as_real
 from cleargrad.ops.creation import zeros_like

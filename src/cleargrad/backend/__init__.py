@@ -1,1 +1,0 @@
-"""Devices: kernels on arrays. So far the CPU, on NumPy."""

@@ -1,0 +1,1 @@
+"""Proofs that Python would decide the same again, so that a call of a compiled function can do without it."""

@@ -1,0 +1,1 @@
+"""The CPU: NumPy's arrays, machine code made by LLVM, and the threads that run it."""

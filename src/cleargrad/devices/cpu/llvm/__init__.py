@@ -1,0 +1,1 @@
+"""LLVM: its assembly language, scalar expressions written in it, and machine code made of it."""

@@ -1,0 +1,1 @@
+"""From a schedule to machine code: kernels for nests of loops, and programs that run them."""

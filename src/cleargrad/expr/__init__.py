@@ -1,0 +1,1 @@
+"""Scalar expressions: what an elementwise op or a reduction computes, and their reading by NumPy."""

@@ -1,0 +1,1 @@
+"""Graphs of recorded calls, the passes over them, and their verifier. No device is known here."""

@@ -1,0 +1,1 @@
+"""Schedules: what a graph computes as loops over memory, in which order, and where it lies. They know no device."""
