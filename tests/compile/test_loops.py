@@ -65,7 +65,7 @@ def test_what_stays_as_it_was(case: str) -> None:
     same_bits(found, expected)
 
 
-def test_another_batch_needs_no_new_code():
+def test_another_batch_needs_no_new_code(nothing_is_recalled):
     """How many elements a mean is of differs from batch to batch; the code that divides by it does not."""
     model = cg.nn.Sequential(
         cg.nn.Conv2d(3, 8, 3), cg.nn.BatchNorm2d(8), cg.nn.ReLU(), cg.nn.Flatten(1), cg.nn.Linear(288, 4)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import cleargrad as torch
+from cleargrad.devices.cpu.programs import blocks
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.ops.record import Recorder
-from cleargrad.schedule import lifetimes as memory
 from cleargrad.schedule.formulas import Buffer
+from cleargrad.schedule.lifetimes import ALIGN, arena
 from tests.bits import same_bits
 
 SIZE = 700  # a square of such rows is more than programs keep to themselves
@@ -30,10 +31,10 @@ def test_buffers_that_live_at_the_same_time_lie_apart(seed: int) -> None:
     for number in range(dice.randrange(1, 60)):
         first = dice.randrange(30)
         spans[buffer(number, dice.choice((0, 1, 64, 65, 500, 4096)))] = (first, first + dice.randrange(8))
-    offsets, total = memory.arena(spans, [])
+    offsets, total = arena(spans, [])
     assert offsets.keys() == spans.keys()
     for one, (begin, end) in spans.items():
-        assert offsets[one] % memory.ALIGN == 0 and offsets[one] + one.size <= total
+        assert offsets[one] % ALIGN == 0 and offsets[one] + one.size <= total
         for other, (first, last) in spans.items():
             if one is not other and begin <= last and first <= end:
                 low, high = sorted((one, other), key=offsets.__getitem__)
@@ -42,15 +43,15 @@ def test_buffers_that_live_at_the_same_time_lie_apart(seed: int) -> None:
 
 def test_the_lowest_gap_is_taken() -> None:
     spans = {buffer(0, 128): (0, 9), buffer(1, 128): (0, 3), buffer(2, 128): (0, 9), buffer(3, 64): (5, 9)}
-    offsets, total = memory.arena(spans, [])
+    offsets, total = arena(spans, [])
     assert list(offsets.values()) == [0, 128, 256, 128] and total == 384
 
 
 @pytest.fixture
-def no_blocks(monkeypatch: pytest.MonkeyPatch) -> list[memory.Block]:
-    blocks: list[memory.Block] = []
-    monkeypatch.setattr(memory, "_free", blocks)
-    return blocks
+def no_blocks(monkeypatch: pytest.MonkeyPatch) -> list[blocks.Block]:
+    free: list[blocks.Block] = []
+    monkeypatch.setattr(blocks, "_free", free)
+    return free
 
 
 def summed(x: torch.Tensor) -> torch.Tensor:
@@ -58,7 +59,7 @@ def summed(x: torch.Tensor) -> torch.Tensor:
     return ((y @ x).relu() + y).sum(0)
 
 
-def test_programs_run_in_one_block_that_grows(no_blocks: list[memory.Block]) -> None:
+def test_programs_run_in_one_block_that_grows(no_blocks: list[blocks.Block]) -> None:
     step = torch.compile(summed)
     sizes = [SIZE, SIZE + 1, SIZE // 2 + 200, 2 * SIZE, SIZE]
     squares = {size: torch.rand(size, size) / size for size in sizes}
@@ -67,16 +68,16 @@ def test_programs_run_in_one_block_that_grows(no_blocks: list[memory.Block]) -> 
         assert len(no_blocks) <= 1
     programs = [ending.program for ending in step.programs]
     assert len(programs) == 4 and all(program.block is None for program in programs)
-    assert no_blocks[0].size >= max(program.size for program in programs) >= memory.LARGE
+    assert no_blocks[0].size >= max(program.size for program in programs) >= blocks.LARGE
 
 
-def test_programs_of_different_threads_do_not_share(no_blocks: list[memory.Block]) -> None:
-    first, second = memory.borrow(1000), memory.borrow(500)
-    assert first is not second and first.base % memory.ALIGN == 0
-    memory.give_back(first)
-    assert memory.borrow(900) is first
-    memory.give_back(first)
-    assert memory.borrow(5000) is not first and not no_blocks  # too small: it is given up
+def test_programs_of_different_threads_do_not_share(no_blocks: list[blocks.Block]) -> None:
+    first, second = blocks.borrow(1000), blocks.borrow(500)
+    assert first is not second and first.base % ALIGN == 0
+    blocks.give_back(first)
+    assert blocks.borrow(900) is first
+    blocks.give_back(first)
+    assert blocks.borrow(5000) is not first and not no_blocks  # too small: it is given up
 
     steps = [torch.compile(summed) for _ in range(3)]
     square = torch.rand(SIZE, SIZE) / SIZE

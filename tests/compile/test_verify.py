@@ -12,8 +12,9 @@ from cleargrad.compile import beside
 from cleargrad.core.shape import Spec
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.graph.passes import PASSES
-from cleargrad.graph.verify import GraphError, is_on, verify, verify_entries
+from cleargrad.graph.verify import GraphError, is_on, verify
 from cleargrad.ops.record import Graph, Recorder, Value
+from cleargrad.schedule.verify import verify as verify_entries
 
 outside = cg.ones(3)
 
@@ -123,7 +124,7 @@ def refuse(*_: Any) -> None:
 
 
 def test_a_refused_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cleargrad.devices.cpu.programs.program.verify_entries", refuse)
+    monkeypatch.setattr("cleargrad.schedule.schedule.verify", refuse)
     step = cg.compile(lambda x: x * 3)
     step(cg.ones(2))
     with pytest.raises(GraphError):
@@ -131,7 +132,7 @@ def test_a_refused_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_so_is_one_that_was_made_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cleargrad.devices.cpu.programs.program.verify_entries", refuse)
+    monkeypatch.setattr("cleargrad.schedule.schedule.verify", refuse)
     with cg.waiting():
         for _ in range(3):
             (cg.ones(2) * 3).tolist()

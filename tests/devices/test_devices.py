@@ -273,9 +273,25 @@ def test_what_is_saved_comes_back_on_its_device(tmp_path):
     twin = pickle.loads(pickle.dumps(model))
     same_bits(twin.weight.cpu(), model.weight.cpu())
     assert twin.weight.device == cg.device("counting:0")
-    cg.save(model.state_dict(), tmp_path / "state.pt")
-    loaded = cg.load(tmp_path / "state.pt", map_location="cpu")
-    same_bits(loaded["weight"], model.weight.cpu())
+    state = {**model.state_dict(), "row": model.weight.detach()[1], "leaf": model.weight}
+    cg.save(state, tmp_path / "state.pt")
+    for where, place in (("cpu", "cpu"), (None, "counting:0"), ({"counting:0": "cpu"}, "cpu")):
+        loaded = cg.load(tmp_path / "state.pt", map_location=where)
+        assert {str(x.device) for x in loaded.values()} == {place}
+        for name, value in state.items():
+            same_bits(loaded[name].cpu(), value.cpu())
+        assert isinstance(loaded["leaf"], cg.nn.Parameter) and loaded["leaf"].requires_grad
+
+
+def test_tensors_without_values_are_saved(tmp_path):
+    model = torch.nn.Linear(3, 2, device="meta")
+    torch.save(model.state_dict(), tmp_path / "theirs.pt")
+    cg.save(cg.nn.Linear(3, 2, device="meta").state_dict(), tmp_path / "ours.pt")
+    for module in MODULES:
+        for name in ("ours.pt", "theirs.pt"):
+            state = module.load(tmp_path / name)
+            assert state["weight"].is_meta and state["weight"].stride() == (3, 1)
+            assert tuple(state["bias"].shape) == (2,)
 
 
 def test_a_device_that_is_not_there():

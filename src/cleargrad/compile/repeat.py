@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from cleargrad.core.pace import give_way
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor
-from cleargrad.devices.cpu.programs.signature import text_of
+from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.errors import PACKAGE
-from cleargrad.expr.expr import Expr, Var, substitute
+from cleargrad.expr.expr import Expr, Var, substitute, text_of
 from cleargrad.graph.passes import DRAWS
 from cleargrad.ops.declare import unnamed
 from cleargrad.ops.op import Op
@@ -220,7 +220,7 @@ def kind_of_formula(call: Call) -> Any:
     values = [x for x in call.operands if isinstance(x, Value)]
     if not isinstance(call.op.lower, Expr) or not all(x.spec.dtype.is_floating_point for x in values):
         return None
-    return result.spec if way_of(call) == (result.spec.dtype.numpy, result.spec.dtype.numpy) else None
+    return result.spec if way_of(call, TARGET) == (result.spec.dtype.numpy, result.spec.dtype.numpy) else None
 
 
 _formulas: dict[str, Op] = {}  # ops that are known by their formulas alone

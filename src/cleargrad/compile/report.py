@@ -17,16 +17,16 @@ from cleargrad.compile.ending import Ending
 from cleargrad.compile.formula_text import Names, lines_of, names_of_tensors, things_of
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.watched import PROFILED, WatchedProgram
-from cleargrad.devices.cpu.programs.images import Native
+from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.errors import line_of
 from cleargrad.expr.expr import Expr
 from cleargrad.graph.passes import PASSES
 from cleargrad.ops.op import OPAQUE
 from cleargrad.ops.record import Graph, Value
-from cleargrad.schedule import lifetimes as memory
 from cleargrad.schedule.formulas import Load
 from cleargrad.schedule.fuse import Nest
-from cleargrad.schedule.statements import KINDS, NATIVE, AddRows, Host, Product
+from cleargrad.schedule.lifetimes import lifetimes
+from cleargrad.schedule.statements import KINDS, READERS, AddRows, Host, Native, Product
 
 ROWS = 12  # kernels that a short report shows
 LINES = 6  # lines of one kernel that it shows
@@ -209,7 +209,7 @@ def why_host(host: Host) -> str:
         return f"kernels do not know {', '.join(strange)}"
     if isinstance(call.op.lower, Expr):
         return f"a formula without machine code for {call.results[0].spec.dtype}: {short(repr(call.op.lower), 60)}"
-    if call.op.name in NATIVE:
+    if call.op.name in READERS or call.op.name in TARGET.kernels:
         shapes = ", ".join(shape_of(x.spec) for x in values)
         return f"its kernel does not take this form: {shapes}"
     if call.op.lower is OPAQUE:
@@ -286,7 +286,7 @@ def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]
         lines.append(
             f"{len(late)} tensors are written at the end, for old content is needed: {listed(late, names, full)}"
         )
-    spans = memory.lifetimes(program.entries)
+    spans = lifetimes(program.entries)
     largest = sorted(size, key=lambda buffer: -size[buffer])[: None if full else 4]
     for buffer in largest:
         first, last = spans.get(

@@ -8,7 +8,9 @@ Readings walk that tree: expr/numpy_reading.py runs it on arrays, the compiler l
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from inspect import CO_VARARGS
+from typing import Any
 
 # name -> number of operands
 PRIMITIVES: dict[str, int] = {}
@@ -218,3 +220,13 @@ special: dict[str, Callable[..., Expr]] = {
 }
 erf, erfc, erfcx, erfinv = (special[name] for name in ("erf", "erfc", "erfcx", "erfinv"))
 lgamma, digamma = special["lgamma"], special["digamma"]
+
+
+@lru_cache(maxsize=8192)
+def text_of(tree: Any) -> str:
+    """An expression with its operands by position: their names are the declaration's own affair."""
+    if isinstance(tree, Var):
+        return f"${tree.position}"
+    if not isinstance(tree, Expr):
+        return repr(tree)
+    return f"{tree.primitive}({', '.join(map(text_of, tree.args))})"

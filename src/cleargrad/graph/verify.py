@@ -7,7 +7,6 @@ nothing. What it finds is a mistake of cleargrad's, and a good start for a repor
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.ops.record import Call, Graph, Value
-from cleargrad.schedule.formulas import Buffer
-from cleargrad.schedule.lifetimes import reads_of, writes_of
 
 VARIABLE = "CLEARGRAD_VERIFY"
 
@@ -116,25 +113,6 @@ def same(one: Spec, other: Spec) -> bool:
 
 def said(spec: Spec) -> str:
     return f"{spec.shape} {spec.dtype.name}"
-
-
-# Entries of a program --------------------------------------------------------------------------------------
-
-
-def verify_entries(entries: list[Any], outputs: list[Buffer], stage: str) -> None:
-    """Raises where a program would read memory of its own that nothing has been stored in.
-
-    Of a buffer without elements nothing is stored, as where empty tensors are joined, and nothing read.
-    """
-    filled: set[Buffer] = set()
-    for number, entry in enumerate(entries):
-        filled.update(writes_of(entry))
-        for load in reads_of(entry):
-            if load.buffer.role == "inside" and load.buffer not in filled and load.buffer.size:
-                raise broken(f"entry {number} after {stage}", f"{load.buffer} is read before it is written")
-    for buffer in outputs:
-        if buffer.role == "inside" and buffer not in filled and buffer.size:
-            raise broken(f"outputs after {stage}", f"{buffer} is never written")
 
 
 def broken(where: str, what: str) -> Exception:

@@ -13,14 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.core.memory import give_back_freed_memory
 from cleargrad.schedule.formulas import Buffer, Load, Map
 from cleargrad.schedule.fuse import Member, Nest, Ref
 from cleargrad.schedule.statements import Plan, plain
 
 ALIGN = 64
-LARGE = 1 << 20  # bytes from which a program borrows its memory
-SPARE = 1 << 28  # bytes, at most, that a new block has for larger programs
 
 
 def reads_of(entry: Any) -> list[Load]:
@@ -87,39 +84,6 @@ def lowest_gap(lows: np.ndarray, highs: np.ndarray, size: int) -> int:
     fits = lows[1:] - reached[:-1] >= size
     gap = int(fits.argmax()) if len(fits) else 0
     return int(reached[gap] if len(fits) and fits[gap] else reached[-1])
-
-
-class Block:
-    """Memory that begins with a cache line."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.memory = np.empty(size + ALIGN, np.uint8)
-        start = self.memory.__array_interface__["data"][0]
-        self.base = start + -start % ALIGN
-
-
-_free: list[Block] = []  # its methods are atomic: it needs no lock, which a forked child could find held
-
-
-def borrow(size: int) -> Block:
-    """A block of at least this size, for one run. New memory is dear at its first touch, so blocks are used again.
-
-    Those that turn out to be too small are given up. A new one is larger than asked for: what nobody touches costs
-    nothing, and the next program is often a little larger, as for a batch of one more.
-    """
-    while True:
-        try:
-            block = _free.pop()
-        except IndexError:
-            give_back_freed_memory()
-            return Block(size + min(size, SPARE))
-        if block.size >= size:
-            return block
-
-
-def give_back(block: Block) -> None:
-    _free.append(block)
 
 
 def in_place(plan: Plan, entries: list[Any], sure: int) -> dict[Buffer, Any]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from cleargrad.devices.cpu.programs.images import Native
 from cleargrad.schedule.formulas import Buffer, Load
 from cleargrad.schedule.fuse import Nest
 from cleargrad.schedule.lifetimes import loads_in, reads_of, writes_of
-from cleargrad.schedule.statements import AddRows, Host, Plan
+from cleargrad.schedule.statements import AddRows, Host, Native, Plan
 
 
 def ordered(plan: Plan, entries: list[Any]) -> tuple[list[Any], int]:

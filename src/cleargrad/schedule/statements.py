@@ -8,7 +8,7 @@ compiler has none. Read next: schedule/fuse.py.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
@@ -18,11 +18,8 @@ import numpy as np
 
 from cleargrad.core.dtype import NARROW, OF_NUMPY
 from cleargrad.core.pace import give_way
-from cleargrad.devices.cpu.arrays.sums import by_columns, groups
-from cleargrad.devices.cpu.llvm.reading import readable
-from cleargrad.devices.cpu.programs.attention import ATTENTION, written_at
-from cleargrad.devices.cpu.programs.images import IMAGES, Native
 from cleargrad.expr.expr import Expr, identity, trace
+from cleargrad.expr.order_of_sums import in_order
 from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
 from cleargrad.ops.op import OPS
@@ -128,6 +125,27 @@ class Host:
         return tuple(x for x in self.operands if isinstance(x, Load))
 
 
+@dataclass(eq=False)
+class Native:
+    """Calls for which a device has kernels of its own; what `choose` gives is the device's affair."""
+
+    choose: Callable[..., Any]
+    operands: dict[str, Load]
+    results: dict[str, Load]
+    work: int  # about how many multiply-adds there are
+    calls: tuple[Call, ...]  # what is computed
+    values: dict[str, Value]  # which values of those calls the operands and results are
+    can_fail: bool = False  # by an index that is out of range
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return tuple(load.buffer for load in self.results.values())
+
+    @property
+    def formulas(self) -> tuple[Lazy, ...]:
+        return tuple(self.operands.values())
+
+
 Statement = Store | Reduce | Product | AddRows | Native | Host
 
 
@@ -155,11 +173,21 @@ class Plan:
     _bounds: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.uint64))
 
 
+@dataclass(frozen=True)
+class Target:
+    """What must be known of the device that statements are for."""
+
+    computes: Callable[[Expr, str], bool]  # whether its kernels can compute a formula in a dtype
+    kernels: Mapping[str, Callable[[Builder, Call], None]]  # by op: what appends the statement of a call
+    written_at: Callable[[Builder, Value, Load], bool]  # whether a value now is computed at a place at once
+
+
 class Builder:
     """Reads a graph call by call."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph, self.target = graph, target
+        self.readers = {**READERS, **target.kernels}
         self.formulas = Formulas()
         self.plan = Plan()
         self.forms: dict[int, Lazy] = {}  # by the index of a value
@@ -249,8 +277,8 @@ class Builder:
             self.elementwise(call)
         elif isinstance(lower, Reduction):
             self.reduction(call)
-        elif call.op.name in NATIVE:
-            NATIVE[call.op.name](self, call)
+        elif call.op.name in self.readers:
+            self.readers[call.op.name](self, call)
         elif isinstance(lower, View):
             self.view(call)
         else:
@@ -262,7 +290,7 @@ class Builder:
         kinds = [(x.spec.dtype, not x.spec.shape) if type(x) is Value else type(x) for x in call.operands]
         key = (call.op.name, call.op.lower, call.results[0].spec.dtype, *kinds)
         if key not in self.ways:
-            self.ways[key] = way_of(call)
+            self.ways[key] = way_of(call, self.target)
         way = self.ways[key]
         if way is None:
             self.host(call)
@@ -306,7 +334,7 @@ class Builder:
         ((value,), (result,)) = call.operands, call.results
         lower, shape, final = call.op.lower, value.spec.shape, result.spec.dtype.numpy
         working = F32 if final in NARROW else final
-        if not readable(lower.combine, kind_of(working)) or (lower.start is None and 0 in shape):
+        if not self.target.computes(lower.combine, kind_of(working)) or (lower.start is None and 0 in shape):
             self.host(call)
             return
         dims = tuple(sorted(axis % max(len(shape), 1) for axis in call.attrs["dim"])) if shape else ()
@@ -564,7 +592,7 @@ class Builder:
             offset += part[dim] * whole.strides[dim]
             form = self.forms[value.index]
             there = isinstance(form, Load) and described(form) == described(place)
-            if 0 not in part and not there and not written_at(self, value, place):
+            if 0 not in part and not there and not self.target.written_at(self, value, place):
                 self.plan.statements.append(Store(place, self.element(value, part)))
         self.forms[result.index] = whole
 
@@ -611,24 +639,14 @@ class Builder:
         return form
 
 
-def way_of(call: Call) -> tuple[np.dtype, np.dtype] | None:
+def way_of(call: Call, target: Target) -> tuple[np.dtype, np.dtype] | None:
     """The dtype in which an elementwise op is computed, and that of its result; None where the host has to."""
     compute = final = call.results[0].spec.dtype
     types = vars(call.op.spec).get("types")  # ops that choose by a mask have none: their result's dtype it is
     if types is not None:
         compute, final = types(tuple(dummy(x) if isinstance(x, Value) else x for x in call.operands))
     working = F32 if compute.numpy in NARROW else compute.numpy
-    return (working, final.numpy) if readable(call.op.lower, kind_of(working)) else None
-
-
-def in_order(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A reduction's shape and reduced dimensions in the order of sums (devices/cpu/arrays/sums.py)."""
-    parts = groups(shape, dims)
-    extents = [extent for extent, _ in parts]
-    reduced = tuple(axis for axis, (_, is_reduced) in enumerate(parts) if is_reduced)
-    if by_columns(parts):
-        extents[reduced[0] + 1 :] = [prod(extents[reduced[0] + 1 :])]
-    return tuple(extents), reduced
+    return (working, final.numpy) if target.computes(call.op.lower, kind_of(working)) else None
 
 
 def regular(strides: tuple, shape: tuple) -> bool:
@@ -680,7 +698,7 @@ FUSED = {
     "cat",
     "as_strided_scatter",
 }  # what reads formulas beside the rest
-NATIVE: dict[str, Callable[[Builder, Call], None]] = {
+READERS: dict[str, Callable[[Builder, Call], None]] = {
     "mm": Builder.product,
     "bmm": Builder.product,
     "clone": Builder.copy,
@@ -692,6 +710,4 @@ NATIVE: dict[str, Callable[[Builder, Call], None]] = {
     "as_strided": Builder.window,
     "view_dtype": Builder.host,
     "as_strided_scatter": Builder.write_window,
-    **IMAGES,
-    **ATTENTION,
 }

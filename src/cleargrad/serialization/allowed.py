@@ -78,6 +78,7 @@ CALLS: dict[str, Callable] = {
     "torch._utils._rebuild_tensor": rebuilding.rebuild_tensor,
     "torch._utils._rebuild_tensor_v2": rebuilding.rebuild_tensor,
     "torch._utils._rebuild_tensor_v3": rebuilding.rebuild_tensor_of_dtype,
+    "torch._utils._rebuild_meta_tensor_no_storage": rebuilding.rebuild_meta,
     "torch._utils._rebuild_parameter": rebuilding.rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuilding.rebuild_parameter,
     "torch._tensor._rebuild_from_type_v2": rebuilding.rebuild_from_type,

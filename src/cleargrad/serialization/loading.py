@@ -54,28 +54,29 @@ class Storages:
             if name not in self.names:
                 raise corrupted(f"the checkpoint refers to the record {name!r}, which is missing")
             memory = self.memory_of(name)
-            place(memory, location, self.map_location)
+            device = device_for(memory, location, self.map_location)
             if self.swapped and kind.itemsize > 1:
                 width = kind.itemsize // 2 if kind.is_complex else kind.itemsize
                 memory.view(f"u{width}").byteswap(inplace=True)
-            found = self.found[key] = Loaded(memory, kind)
+            found = self.found[key] = Loaded(memory, kind, device)
         return found
 
 
-def place(memory: Any, location: str, map_location: Any) -> None:
-    """Refuses storages that belong on a device that is not here, unless they are sent to the CPU."""
+def device_for(memory: Any, location: str, map_location: Any) -> devices.device:
+    """Where a storage goes; refused if that device is not here."""
     if isinstance(map_location, dict):
         location = map_location.get(location, location)
     elif isinstance(map_location, (str, devices.device)):
         location = str(map_location)
     elif callable(map_location):
-        if map_location(UntypedStorage(memory), location) is not None:
-            return
+        found = map_location(UntypedStorage(memory), location)
+        if found is not None:
+            return getattr(found, "device", devices.CPU)
     elif map_location is not None:
         rule = f"map_location is a device, a dict or a function, not {type(map_location).__name__}"
         raise error(TypeError, "load", rule)
     where = devices.device(location)
-    if where.type != "cpu":
+    if where.type != "cpu" and where.type not in devices.drivers:
         name = where.type.upper()
         rule = (
             f"Attempting to deserialize object on a {name} device but "
@@ -83,3 +84,4 @@ def place(memory: Any, location: str, map_location: Any) -> None:
         )
         fix = "use torch.load with map_location=torch.device('cpu') to map your storages to the CPU"
         raise error(RuntimeError, "load", rule, fix=fix)
+    return devices.check(where)

@@ -39,6 +39,7 @@ class Name:
 
 
 REBUILD_TENSOR = Name("torch._utils", "_rebuild_tensor_v2")
+REBUILD_META = Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 REBUILD_PARAMETER = Name("torch._utils", "_rebuild_parameter")
 REBUILD_PARAMETER_WITH_STATE = Name("torch._utils", "_rebuild_parameter_with_state")
 REBUILD_FROM_TYPE = Name("torch._tensor", "_rebuild_from_type_v2")

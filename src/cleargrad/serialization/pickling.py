@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import edge_of, strides_of
+from cleargrad.autograd.node import address, edge_of, strides_of
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.device import on_host
 from cleargrad.core.shape import Size
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, held, place_of, value_in, wrap
 from cleargrad.errors import error
 from cleargrad.nn.parameter import Buffer, Parameter, is_lazy
 from cleargrad.serialization import names
@@ -29,11 +30,12 @@ from cleargrad.storage import memory_of, offset_of
 class Stored:
     """A storage that a tensor refers to; the pickle holds its number, the archive its bytes."""
 
-    def __init__(self, key: str, memory: np.ndarray, kind: dtypes.dtype):
-        self.key, self.memory, self.kind = key, memory, kind
+    def __init__(self, key: str, memory: np.ndarray, kind: dtypes.dtype, place: devices.device):
+        self.key, self.memory, self.kind, self.place = key, memory, kind, place
 
     def identity(self) -> tuple:
-        return "storage", names.STORAGE[self.kind], self.key, "cpu", self.memory.nbytes // self.kind.itemsize
+        elements = self.memory.nbytes // self.kind.itemsize
+        return "storage", names.STORAGE[self.kind], self.key, str(self.place), elements
 
 
 # The pickler in Python, not the one in C: that one imports every name it writes, to check it.
@@ -45,6 +47,7 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def __init__(self, stream: Any, protocol: int):
         super().__init__(stream, protocol)
         self.stored: dict[tuple, Stored] = {}
+        self.fetched: dict[int, tuple[Tensor, np.ndarray]] = {}  # copies of what lies on other devices
 
     def persistent_id(self, thing: Any) -> tuple | None:
         return thing.identity() if type(thing) is Stored else None
@@ -59,19 +62,42 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def reduce_tensor(self, tensor: Tensor) -> tuple:
         kind, state = type(tensor), tensor.__dict__
         if kind is Parameter:
-            data = Call(names.REBUILD_TENSOR, self.geometry(tensor, False))
+            data = Call(*self.rebuilding(tensor, False))
             parts: tuple = (data, tensor.requires_grad, OrderedDict())
             if state:
                 return names.REBUILD_PARAMETER_WITH_STATE, (*parts, dict(state))
             return names.REBUILD_PARAMETER, parts
-        arguments = self.geometry(tensor, edge_of(tensor) is not None)
+        function, arguments = self.rebuilding(tensor, edge_of(tensor) is not None)
         if kind is Buffer or (kind is Tensor and not state):
-            return names.REBUILD_TENSOR, arguments
+            return function, arguments
         cls = names.TENSOR if kind is Tensor else kind
-        return names.REBUILD_FROM_TYPE, (names.REBUILD_TENSOR, cls, arguments, dict(state))
+        return names.REBUILD_FROM_TYPE, (function, cls, arguments, dict(state))
 
-    def geometry(self, tensor: Tensor, requires_grad: bool) -> tuple:
-        """The arguments of PyTorch's rebuilding function: storage, offset, size, strides and so on."""
+    def rebuilding(self, tensor: Tensor, requires_grad: bool) -> tuple[Name, tuple]:
+        """PyTorch's rebuilding function, and its arguments: storage, offset, size, strides and so on."""
+        place, form = held(tensor), tensor._form
+        if place is not None and not place.driver.has_values:
+            kind = dtypes.OF_NUMPY[form.dtype]
+            return names.REBUILD_META, (kind, tuple(form.shape), strides_of(form), requires_grad)
+        arguments = self.geometry(tensor if place is None else self.on_host(tensor), place_of(tensor))
+        return names.REBUILD_TENSOR, (*arguments, requires_grad, OrderedDict())
+
+    def on_host(self, tensor: Tensor) -> Tensor:
+        """A tensor like one that lies on another device; those that share memory there share it here."""
+        owner = tensor if tensor._base is None else tensor._base
+        known = self.fetched.get(id(owner))
+        if known is None:
+            known = self.fetched[id(owner)] = (owner, on_host(value_in(owner)))
+        whole = wrap(known[1])
+        if owner is tensor:
+            return whole
+        if known[1].strides != owner._form.strides:  # it is no copy of the memory, but of its elements
+            return wrap(on_host(value_in(tensor)))
+        offset = (address(tensor._form) - address(owner._form)) // owner._form.itemsize
+        return whole.as_strided(tensor._form.shape, strides_of(tensor._form), offset)  # type: ignore[attr-defined]
+
+    def geometry(self, tensor: Tensor, place: devices.device) -> tuple:
+        """Storage, offset, size and strides."""
         data = tensor._data
         if any(step < 0 or step % data.itemsize for step in data.strides):
             memory, offset = np.ascontiguousarray(data), 0
@@ -80,14 +106,13 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
         else:
             memory, strides = memory_of(tensor), strides_of(data)
             offset = offset_of(tensor, memory)
-        stored = self.storage(memory, dtypes.OF_NUMPY[data.dtype])
-        return stored, offset, tuple(data.shape), strides, requires_grad, OrderedDict()
+        return self.storage(memory, dtypes.OF_NUMPY[data.dtype], place), offset, tuple(data.shape), strides
 
-    def storage(self, memory: np.ndarray, kind: dtypes.dtype) -> Stored:
-        place = (memory.__array_interface__["data"][0], memory.nbytes) if memory.size else (id(memory), 0)
-        found = self.stored.get(place)
+    def storage(self, memory: np.ndarray, kind: dtypes.dtype, place: devices.device) -> Stored:
+        span = (address(memory), memory.nbytes) if memory.size else (id(memory), 0)
+        found = self.stored.get(span)
         if found is None:
-            found = self.stored[place] = Stored(str(len(self.stored)), memory, kind)
+            found = self.stored[span] = Stored(str(len(self.stored)), memory, kind, place)
         elif found.kind is not kind:
             rule = "Cannot save multiple tensors or storages that view the same data as different types"
             raise error(RuntimeError, "save", rule, one=found.kind, other=kind, fix="clone() one of them")

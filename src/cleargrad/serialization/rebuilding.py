@@ -11,17 +11,28 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.device import Held
+from cleargrad.core.tensor import Tensor, wrap_any
 from cleargrad.nn.parameter import Parameter
 from cleargrad.storage import Memory
 
 
 class Loaded:
-    """A storage of the file: its bytes, and the dtype that the pickle gives it."""
+    """A storage of the file: its bytes, the dtype that the pickle gives it, and the device that it goes to."""
 
-    def __init__(self, memory: Memory, kind: dtypes.dtype):
-        self.memory, self.kind = memory, kind
+    def __init__(self, memory: Memory, kind: dtypes.dtype, device: devices.device):
+        self.memory, self.kind, self.device = memory, kind, device
+        self.moved: dict[tuple, Held] = {}  # what lies there, by its geometry
+
+    def there(self, data: np.ndarray, geometry: tuple) -> np.ndarray | Held:
+        """A tensor's value on the device; tensors that are the same there share their memory."""
+        if self.device == devices.CPU:
+            return data
+        if geometry not in self.moved:
+            self.moved[geometry] = devices.on_device(data, self.device)  # type: ignore[assignment]
+        return self.moved[geometry]
 
 
 def rebuild_tensor(
@@ -78,7 +89,18 @@ def build(
         data = np.conj(data)
     if isinstance(metadata, dict) and metadata.get("neg"):
         data = np.negative(data)
-    tensor = wrap(data)
+    tensor = wrap_any(storage.there(data, (kind, offset, *size, *stride)))
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor
+
+
+def rebuild_meta(kind: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    """A tensor without values."""
+    if not isinstance(kind, dtypes.dtype) or not all(type(n) is int and n >= 0 for n in (*size, *stride)):
+        raise ValueError("a tensor's geometry is no list of natural numbers")
+    steps = tuple(step * kind.itemsize for step in stride)
+    tensor = wrap_any(devices.empty_on(devices.device("meta"), tuple(size), kind.numpy, steps))
     if requires_grad:
         tensor.requires_grad = True
     return tensor
@@ -94,7 +116,7 @@ def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any, state:
 
 def rebuild_from_type(function: Callable, kind: Any, arguments: Any, state: Any) -> Tensor:
     """A tensor of a subclass, or one with attributes of its own."""
-    if function not in (rebuild_tensor, rebuild_tensor_of_dtype) or not isinstance(kind, type):
+    if function not in (rebuild_tensor, rebuild_tensor_of_dtype, rebuild_meta) or not isinstance(kind, type):
         raise ValueError("a tensor is made by a function that is not one for tensors")
     tensor = function(*arguments)
     if kind is not Tensor:

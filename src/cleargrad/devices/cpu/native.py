@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.expr import numpy_reading
 from cleargrad.expr.expr import Expr, Var
+from cleargrad.expr.numpy_reading import F32, F64, FLOATS
 
 LARGE = 8_192  # elements from which machine code pays for the way to it, about eight microseconds
 TILES = 1 << 16  # multiply-adds from which tiles pay for the way to them, about five microseconds
-F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
-FLOATS = frozenset((F32, F64))
 # What NumPy does at the speed of memory, or what has no machine code.
 QUICK = {
     "add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "reciprocal", "identity", "floor", "ceil",
@@ -59,6 +59,15 @@ def ufuncs() -> Any | None:
     except (ImportError, OSError):
         return None
     return ufuncs
+
+
+def instructions(name: str, operands: int) -> Callable | None:
+    """An elementary function of float arrays, by the instructions that kernels are made of."""
+    made = ufuncs()
+    return None if made is None else made.function(name, operands)
+
+
+numpy_reading.instructions = instructions
 
 
 class without_kernels:

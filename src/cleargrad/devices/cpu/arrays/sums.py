@@ -1,14 +1,7 @@
 """Sums and products over dimensions of float arrays, in the one order that all kernels keep to.
 
-Whether a sum is a call by itself or a part of a compiled program must not show in its bits. The order follows from
-the shape alone, never from where elements lie: dimensions of one element are left out, neighbouring ones that are
-reduced count as one, and then
-
-  columns   one reduced dimension before the last: every column by itself, row after row
-  rows      otherwise: lane by lane along the last reduced dimension, the others around it
-
-devices/cpu/kernels/ufuncs.py has both loops, schedule/statements.py lays out reductions of programs by the same
-rule. Read next: ops/reductions.py.
+expr/order_of_sums.py says which order that is; devices/cpu/kernels/ufuncs.py has both loops. Read next:
+ops/reductions.py.
 """
 
 from __future__ import annotations
@@ -20,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cleargrad.core.shape import reduced
-from cleargrad.devices.cpu.native import F32, F64, FLOATS, ufuncs
+from cleargrad.devices.cpu.native import ufuncs
+from cleargrad.expr.numpy_reading import F32, F64, FLOATS
+from cleargrad.expr.order_of_sums import by_columns, groups
 
 
 class Layout(NamedTuple):
@@ -30,25 +25,6 @@ class Layout(NamedTuple):
     order: tuple[int, ...] | None  # of dimensions, where reduced ones must become the last
     seen: tuple[int, ...]
     left: tuple[int, ...]
-
-
-def groups(shape: tuple[int, ...], dims: tuple[int, ...]) -> list[tuple[int, bool]]:
-    """The extents that count, each with whether it is reduced; neighbours that are reduced are one."""
-    found: list[tuple[int, bool]] = []
-    for axis, extent in enumerate(shape):
-        if extent == 1:
-            continue
-        if axis in dims and found and found[-1][1]:
-            found[-1] = (found[-1][0] * extent, True)
-        else:
-            found.append((extent, axis in dims))
-    return found
-
-
-def by_columns(parts: list[tuple[int, bool]]) -> bool:
-    """Whether each column is reduced by itself: the only reduced extent has kept ones behind it."""
-    marks = [is_reduced for _, is_reduced in parts]
-    return marks.count(True) == 1 and not marks[-1]
 
 
 @lru_cache(maxsize=8192)

@@ -15,9 +15,10 @@ from typing import Any
 
 from cleargrad.devices.cpu.kernels import attention
 from cleargrad.devices.cpu.kernels.gemm import Steps
-from cleargrad.devices.cpu.programs.images import KINDS, Native
+from cleargrad.devices.cpu.programs.images import KINDS
 from cleargrad.ops.record import Call, Value
 from cleargrad.schedule.formulas import Load, contiguous
+from cleargrad.schedule.statements import Native
 
 
 def rows_of(builder: Any, value: Value) -> Load:
@@ -77,7 +78,9 @@ def add(builder: Any, choose: Callable[..., Steps], call: Call, names: dict, res
         call.attrs["causal"], call.attrs["scale"], strides,
     )  # fmt: skip
     work = prod(q.shape) * k.shape[-2] * 2 // (2 if sizes.causal else 1)
-    builder.plan.statements.append(Native(partial(choose, sizes), operands, places, work))
+    values = {name: value for name, value in names.items() if value is not None}
+    values.update(zip(results, call.results, strict=True))
+    builder.plan.statements.append(Native(partial(choose, sizes), operands, places, work, (call,), values))
 
 
 STATISTICS = ("peaks", "totals")

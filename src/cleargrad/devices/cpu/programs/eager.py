@@ -24,7 +24,6 @@ from cleargrad.core.tensor import wrap
 from cleargrad.devices.cpu.llvm.jit import addresses
 from cleargrad.devices.cpu.llvm.reading import readable
 from cleargrad.devices.cpu.programs.chains import Chain
-from cleargrad.devices.cpu.programs.images import Native
 from cleargrad.devices.cpu.programs.loops import conditions, kernel_of
 from cleargrad.devices.cpu.programs.products import product
 from cleargrad.devices.cpu.programs.program import Program
@@ -36,7 +35,7 @@ from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Graph, Recorder
 from cleargrad.schedule.formulas import Buffer, Formulas, Load
 from cleargrad.schedule.fuse import Member, Nest
-from cleargrad.schedule.statements import Product
+from cleargrad.schedule.statements import Native, Product
 from cleargrad.threads import when_chosen
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -7,7 +7,6 @@ else wants them without. Read next: devices/cpu/kernels/convolution.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -16,28 +15,10 @@ from cleargrad.devices.cpu.kernels import convolution, pooling
 from cleargrad.devices.cpu.kernels.gemm import Steps
 from cleargrad.ops.declare import View
 from cleargrad.ops.record import Call, Value
-from cleargrad.schedule.formulas import Buffer, Lazy, Load, Number
+from cleargrad.schedule.formulas import Number
+from cleargrad.schedule.statements import Native
 
 KINDS = ("float32", "float64")
-
-
-@dataclass(eq=False)
-class Native:
-    """Kernels with steps of their own: `choose(threads)` gives them, and their words name these loads."""
-
-    choose: Callable[..., Steps]
-    operands: dict[str, Load]
-    results: dict[str, Load]
-    work: int  # about how many multiply-adds there are
-    can_fail: bool = False  # by an index that is out of range
-
-    @property
-    def writes(self) -> tuple[Buffer, ...]:
-        return tuple(load.buffer for load in self.results.values())
-
-    @property
-    def formulas(self) -> tuple[Lazy, ...]:
-        return tuple(self.operands.values())
 
 
 def attempted(native: Callable[[Any, Call], None]) -> Callable[[Any, Call], None]:
@@ -58,17 +39,20 @@ def attempted(native: Callable[[Any, Call], None]) -> Callable[[Any, Call], None
 
 
 def add(
-    builder: Any, choose: Callable[..., Steps], operands: dict, results: dict[str, Value], work: int,
-    can_fail: bool = False,
+    builder: Any, choose: Callable[..., Steps], calls: list[Call | None], operands: dict,
+    results: dict[str, Value], work: int, can_fail: bool = False,
 ) -> None:  # fmt: skip
-    """Appends a statement; results that an earlier fusion did not place get buffers of their own."""
+    """Appends a statement for one call, or for several of which the last one gives the only result."""
     choose(threads=1)  # raises TooLarge while the host can still take over
     loads = {name: builder.store(value, fresh=True) for name, value in operands.items() if value is not None}
     places = {}
     for name, value in results.items():
         buffer = builder.buffer(value.spec.shape, value.spec.dtype.numpy, "inside")
         places[name] = builder.forms[value.index] = builder.formulas.load(buffer)
-    builder.plan.statements.append(Native(choose, loads, places, work, can_fail))
+    made = tuple(call for call in calls if call is not None)
+    ends = {"place": made[-1].results[0]} if len(made) > 1 else {}
+    values = {name: value for name, value in (operands | results | ends).items() if value is not None}
+    builder.plan.statements.append(Native(choose, loads, places, work, made, values, can_fail))
 
 
 def only_user(builder: Any, value: Value, name: str) -> Call | None:
@@ -78,8 +62,8 @@ def only_user(builder: Any, value: Value, name: str) -> Call | None:
     return users[0] if alone and users[0].op.name == name else None
 
 
-def gate_of(builder: Any, value: Value) -> tuple[Value, Value] | None:
-    """The gradient of relu that is all that is done with a value: what it reads beside, and its result."""
+def gate_of(builder: Any, value: Value) -> Call | None:
+    """The gradient of relu that is all that is done with a value."""
     call = only_user(builder, value, "threshold_backward")
     if call is None:
         return None
@@ -87,7 +71,7 @@ def gate_of(builder: Any, value: Value) -> tuple[Value, Value] | None:
     (result,) = call.results
     known = gate.index in builder.forms and not isinstance(builder.forms[gate.index], Number)
     alike = gate.spec.shape == value.spec.shape and gate.spec.dtype == value.spec.dtype == result.spec.dtype
-    return (gate, result) if gradient.index == value.index and known and alike else None
+    return call if gradient.index == value.index and known and alike else None
 
 
 @attempted
@@ -99,7 +83,7 @@ def convolve(builder: Any, call: Call) -> None:
         bias=bias is not None, relu=relu is not None,
     )  # fmt: skip
     work = prod(result.spec.shape) * prod(w.spec.shape[1:])
-    add(builder, choose, {"source": x, "weight": w, "bias": bias}, {"place": result}, work)
+    add(builder, choose, [call, relu], {"source": x, "weight": w, "bias": bias}, {"place": result}, work)
     if relu is not None:
         builder.forms[relu.results[0].index] = builder.forms[result.index]
 
@@ -112,10 +96,11 @@ def convolve_input(builder: Any, call: Call) -> None:
         convolution.input_gradient, g.spec.shape, w.spec.shape, **call.attrs, kind=result.spec.dtype.numpy,
         bias=bias is not None, gate=gated is not None,
     )  # fmt: skip
-    operands = {"source": g, "weight": w, "bias": bias, "gate": gated[0] if gated else None}
-    add(builder, choose, operands, {"place": result}, prod(g.spec.shape) * prod(w.spec.shape[1:]))
+    operands = {"source": g, "weight": w, "bias": bias, "gate": gated.operands[1] if gated else None}
+    work = prod(g.spec.shape) * prod(w.spec.shape[1:])
+    add(builder, choose, [call, gated], operands, {"place": result}, work)
     if gated is not None:
-        builder.forms[gated[1].index] = builder.forms[result.index]
+        builder.forms[gated.results[0].index] = builder.forms[result.index]
 
 
 @attempted
@@ -125,7 +110,7 @@ def convolve_weight(builder: Any, call: Call) -> None:
         convolution.weight_gradient, g.spec.shape, x.spec.shape, **call.attrs, kind=result.spec.dtype.numpy
     )
     work = prod(g.spec.shape) * prod(result.spec.shape[1:])
-    add(builder, choose, {"source": x, "gradient": g}, {"place": result}, work)
+    add(builder, choose, [call], {"source": x, "gradient": g}, {"place": result}, work)
 
 
 @attempted
@@ -139,7 +124,7 @@ def max_pool(builder: Any, call: Call) -> None:
         return pooling.maxima(x.spec.shape, **attrs, size=size, kind=values.spec.dtype.numpy, indices=True)
 
     results = {"place": values, "indices": indices}
-    add(builder, choose, {"source": x}, results, prod(x.spec.shape) * 8)
+    add(builder, choose, [call], {"source": x}, results, prod(x.spec.shape) * 8)
 
 
 def source_of(builder: Any, value: Value) -> tuple[Value, Call | None]:
@@ -174,13 +159,14 @@ def scatter_add(builder: Any, call: Call) -> None:
         rows, count = prod(shape[:-1]), index.spec.shape[-1]
         return pooling.scatter(rows, count, shape[-1], result.spec.dtype.numpy, gated is not None)
 
-    operands = {"source": source, "indices": index, "gate": gated[0] if gated else None}
+    calls = [call, *([view, gated] if gated else [])]
+    operands = {"source": source, "indices": index, "gate": gated.operands[1] if gated else None}
     _, maker = source_of(builder, index)
     own = maker is not None and maker.op.name.startswith("max_pool")
-    add(builder, choose, operands, {"place": result}, prod(shape) * 8, can_fail=not own)
+    add(builder, choose, calls, operands, {"place": result}, prod(shape) * 8, can_fail=not own)
     if gated is not None:
-        seen = builder.formulas.reshape(builder.forms[result.index], gated[1].spec.shape)
-        builder.forms[gated[1].index] = seen
+        seen = builder.formulas.reshape(builder.forms[result.index], gated.results[0].spec.shape)
+        builder.forms[gated.results[0].index] = seen
 
 
 IMAGES: dict[str, Callable[[Any, Call], None]] = {

@@ -22,20 +22,19 @@ from cleargrad.devices.cpu.kernels import add_rows as scatter
 from cleargrad.devices.cpu.kernels import copying, gemm, sequence
 from cleargrad.devices.cpu.llvm.jit import Kernel, addresses
 from cleargrad.devices.cpu.llvm.text import Code, Val, element_of
+from cleargrad.devices.cpu.programs import blocks
 from cleargrad.devices.cpu.programs.chains import Chain, ChainPlan, grouped, operands_of, planned
-from cleargrad.devices.cpu.programs.images import Native
 from cleargrad.devices.cpu.programs.loops import MEMORY, kernel_of
 from cleargrad.devices.cpu.programs.signature import structure, units
+from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.devices.cpu.short import Job
 from cleargrad.devices.cpu.team import ALONE, RECORD, WAIT, team
-from cleargrad.graph.passes import prepared
-from cleargrad.graph.verify import is_on, verify_entries
 from cleargrad.ops.record import Graph
-from cleargrad.schedule import lifetimes as memory
 from cleargrad.schedule.formulas import Buffer, Load, Number, kind_of
-from cleargrad.schedule.fuse import Fuser, Nest
-from cleargrad.schedule.order import ordered
-from cleargrad.schedule.statements import AddRows, Builder, Host, Product
+from cleargrad.schedule.fuse import Nest
+from cleargrad.schedule.lifetimes import arena, lifetimes, reads_of, writes_of
+from cleargrad.schedule.schedule import scheduled
+from cleargrad.schedule.statements import AddRows, Host, Native, Product
 
 
 class OutOfRange(IndexError):
@@ -56,12 +55,12 @@ class Program:
     by_rows = True  # whether threads may keep to rows of their own
     little = LITTLE
     told: frozenset[int] = frozenset()  # ids of tensors whose owner calls `bind` when they have other memory
-    block: memory.Block | None
+    block: blocks.Block | None
 
     def __init__(self, graph: Graph) -> None:
-        builder = Builder(prepared(graph))
-        self.plan = builder.build()
-        self.entries = Fuser(self.plan, builder.formulas).fuse()
+        self.schedule = scheduled(graph, TARGET)
+        self.plan, self.replaced = self.schedule.plan, self.schedule.in_place
+        self.copied = self.schedule.copied
         self.lay_out()
         self.write_records()
         self.prepare()
@@ -70,18 +69,14 @@ class Program:
 
     def lay_out(self) -> None:
         """Decides where every buffer lies."""
-        plan = self.plan
-        self.entries, self.sure = ordered(plan, self.entries)  # from there on, nothing fails
+        plan, entries, self.sure = self.plan, self.schedule.entries, self.schedule.sure
         if self.by_rows and team().threads > 1:
             final = {buffer for _, buffer in plan.writes}
-            parts = [grouped(some, final) for some in (self.entries[: self.sure], self.entries[self.sure :])]
-            self.entries, self.sure = parts[0] + parts[1], len(parts[0])
-        if is_on():
-            verify_entries(self.entries, plan.outputs, "joining and ordering")
-        self.replaced = memory.in_place(plan, self.entries, self.sure)
-        self.copied = [(t, b) for t, b in plan.writes if self.replaced.get(b) is not t]
+            parts = [grouped(some, final) for some in (entries[: self.sure], entries[self.sure :])]
+            entries, self.sure = parts[0] + parts[1], len(parts[0])
+        self.entries = entries
         outputs = list(dict.fromkeys(plan.outputs))
-        spans = memory.lifetimes(self.entries)
+        spans = lifetimes(self.entries)
         self.products: dict[int, tuple[gemm.Steps, Buffer]] = {}
         self.chains: dict[int, ChainPlan] = {}
         for position, entry in enumerate(self.entries):
@@ -101,8 +96,8 @@ class Program:
         for _, buffer in self.copied:
             if buffer in spans:
                 spans[buffer] = (spans[buffer][0], len(self.entries))
-        self.offsets, self.size = memory.arena(spans, [*outputs, *self.replaced])
-        self.block = None if self.size >= memory.LARGE else memory.Block(self.size)  # None: it borrows one
+        self.offsets, self.size = arena(spans, [*outputs, *self.replaced])
+        self.block = None if self.size >= blocks.LARGE else blocks.Block(self.size)  # None: it borrows one
         self.base = 0 if self.block is None else self.block.base
         self.outside_arrays = {buffer: tensor._data for buffer, tensor in plan.outside}
         self.outputs = outputs
@@ -190,7 +185,7 @@ class Program:
             words = [("address", entry.to), ("address", entry.source), size]
             units_ = copying.units(size)
             return [Launch(copying.kernel(), words, units_, size < 4 * SMALL, size // 4, [source], [to])]
-        reads, writes = [load.buffer for load in memory.reads_of(entry)], memory.writes_of(entry)
+        reads, writes = [load.buffer for load in reads_of(entry)], writes_of(entry)
         if isinstance(entry, Nest):
             count = units(entry)
             if count == 0:
@@ -352,7 +347,7 @@ class Program:
             np.copyto(tensor._data, self.array(buffer) if result is None else result)
 
     def run_in_borrowed_memory(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        self.block = block = memory.borrow(self.size)
+        self.block = block = blocks.borrow(self.size)
         try:
             if block.base != self.base:
                 self.words[self.inside] += block.base - self.base
@@ -360,7 +355,7 @@ class Program:
             return Program.run(self, inputs)
         finally:
             self.block = None
-            memory.give_back(block)
+            blocks.give_back(block)
 
     def refuse(self) -> None:
         """Nothing but the program's own memory has been written so far."""
@@ -424,6 +419,7 @@ class Program:
         """Gives up what was needed to make it: many small objects, which Python would look through for ever."""
         graph.calls = []
         self.entries, self.plan.statements, self.products, self.chains = [], [], {}, {}
+        self.schedule.entries = []
 
     def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
         """Inputs from a number on are these arrays at every run."""

@@ -17,7 +17,7 @@ import numpy as np
 from cleargrad.devices.cpu.kernels.ufuncs import ABREAST
 from cleargrad.devices.cpu.llvm.jit import lanes
 from cleargrad.devices.cpu.team import SCRATCH
-from cleargrad.expr.expr import Expr, Var
+from cleargrad.expr.expr import Expr, Var, text_of
 from cleargrad.schedule.formulas import Lazy, Load, Map, Number, kind_of
 from cleargrad.schedule.fuse import Nest, Ref
 
@@ -185,16 +185,6 @@ def calculated(tree: Expr) -> frozenset[int]:
 
     walk(tree)
     return frozenset(position for position, only in found.items() if only)
-
-
-@lru_cache(maxsize=8192)
-def text_of(tree: Any) -> str:
-    """An expression with its operands by position: their names are the declaration's own affair."""
-    if isinstance(tree, Var):
-        return f"${tree.position}"
-    if not isinstance(tree, Expr):
-        return repr(tree)
-    return f"{tree.primitive}({', '.join(map(text_of, tree.args))})"
 
 
 def spills_fit(nest: Nest) -> bool:
