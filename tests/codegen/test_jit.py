@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from cleargrad.devices.cpu import team
-from cleargrad.devices.cpu.llvm import disk_cache, jit
+from cleargrad.core import disk_cache
+from cleargrad.devices.cpu.llvm import jit
 from cleargrad.devices.cpu.llvm.text import Code, Val, vector
 
 PARAMETERS = [Val("%args", "ptr"), Val("%lo", "i64"), Val("%hi", "i64"), Val("%scratch", "ptr")]

@@ -171,7 +171,7 @@ def gpu_names() -> list[str] | None:
 
 
 def cache() -> Facts:
-    from cleargrad.devices.cpu.llvm.disk_cache import cache_folder
+    from cleargrad.core.disk_cache import cache_folder
 
     folder = cache_folder()
     files = [entry for entry in os.scandir(folder) if entry.name.endswith(".o")] if folder.is_dir() else []

@@ -3,7 +3,7 @@
 `Kernel` is the text of one function; `addresses` compiles those not seen before and gives back where each lies in
 memory. Object code is kept on disk under the hash of everything it depends on, so the next process
 only links it. A kernel with a name need not even be written, as long as the modules that write kernels are the
-same. Read next: devices/cpu/llvm/disk_cache.py, then devices/cpu/programs/loops.py.
+same. Read next: core/disk_cache.py, then devices/cpu/programs/loops.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from cleargrad.core.pace import give_way
-from cleargrad.devices.cpu.llvm.disk_cache import cache_folder, read_cached, write_cached
+from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
 
 PASSES = "2"  # changes with the list of passes, which decides the code too
 

@@ -1,7 +1,7 @@
 """Object code on disk: a file for each kernel, whole or not there, and gone when nobody has used it for long.
 
 A file that is damaged, or of another format, counts as none. Processes may read, write and tidy at the same time.
-Read next: devices/cpu/llvm/text.py.
+Read next: core/pace.py.
 """
 
 from __future__ import annotations
