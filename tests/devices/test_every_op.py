@@ -18,8 +18,8 @@ from tests.ops.cases import Case, cases, tensors_in, to_ours
 # What cannot be known without values: shapes that follow from them, and decisions by them.
 BY_VALUE = {
     "Tensor.cpu", "Tensor.to", "allclose", "argwhere", "bincount", "equal", "gru", "index_put", "linalg.ldl_factor",
-    "lstm", "masked_select", "nn.functional.one_hot", "nonzero", "op:repeat_interleave_places", "repeat_interleave",
-    "rnn_relu", "rnn_tanh", "unique", "unique_consecutive",
+    "lstm", "masked_select", "nn.functional.one_hot", "nonzero", "op:repeat_interleave_places", "op:to_device",
+    "repeat_interleave", "rnn_relu", "rnn_tanh", "unique", "unique_consecutive",
 }  # fmt: skip
 # Kernels of the CPU that lay their results out in an order of their own.
 OWN_ORDER = {

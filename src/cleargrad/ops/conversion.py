@@ -158,7 +158,7 @@ moved = opaque(
     spec=lambda x, *, device, source: Spec(x._form.shape, x.dtype),
     run=lambda x, *, device, source: x.copy(),
     vjp=lambda g, *, source: g.to(source),
-    samples=lambda: iter(()),
+    samples=lambda: iter([Sample(real(3, 4), device=devices.CPU, source=devices.CPU)]),
     node="ToCopyBackward0",
 )
 
