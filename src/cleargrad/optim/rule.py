@@ -13,8 +13,9 @@ from operator import is_
 from typing import Any
 
 from cleargrad.autograd.modes import enable_grad
+from cleargrad.core.device import on_host
 from cleargrad.core.mode import NO_GRAD, mode, settle
-from cleargrad.core.tensor import Tensor, held, wrap
+from cleargrad.core.tensor import Tensor, held, value_in, wrap
 from cleargrad.devices.cpu.native import LARGE, kernels
 from cleargrad.errors import error
 from cleargrad.ops.complex_numbers import view_as_complex, view_as_real
@@ -210,7 +211,7 @@ def readable(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def number(value: Any) -> Any:
-    return value.squeeze() if mode.grad else value.item()
+    return value.squeeze() if mode.grad else on_host(value_in(value)).item()
 
 
 def blocks(p: Tensor, g: Tensor, state: dict[str, Any]) -> Iterator[tuple]:
