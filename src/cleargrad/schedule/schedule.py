@@ -7,6 +7,7 @@ decides about threads, addresses and machine code. Read next: schedule/reading.p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from cleargrad.core.tensor import Tensor
@@ -15,7 +16,7 @@ from cleargrad.graph.verify import is_on
 from cleargrad.ops.record import Graph
 from cleargrad.schedule.formulas import Buffer
 from cleargrad.schedule.fuse import Fuser
-from cleargrad.schedule.lifetimes import in_place
+from cleargrad.schedule.lifetimes import arena, in_place, lifetimes
 from cleargrad.schedule.order import ordered
 from cleargrad.schedule.statements import Builder, Plan, Target
 from cleargrad.schedule.verify import verify
@@ -34,6 +35,20 @@ class Schedule:
     def copied(self) -> list[tuple[Tensor, Buffer]]:
         """The outside tensors that get their new values when all else is done, and from where."""
         return [(tensor, b) for tensor, b in self.plan.writes if self.in_place.get(b) is not tensor]
+
+    @cached_property
+    def lifetimes(self) -> dict[Buffer, tuple[int, int]]:
+        """The first and last entry that touches each inside buffer; what is copied lives until the end."""
+        spans = lifetimes(self.entries)
+        for _, buffer in self.copied:
+            if buffer in spans:
+                spans[buffer] = (spans[buffer][0], len(self.entries))
+        return spans
+
+    @cached_property
+    def arena(self) -> tuple[dict[Buffer, int], int]:
+        """Where inside buffers lie in one block of memory, and its size; outputs have memory of their own."""
+        return arena(self.lifetimes, [*self.plan.outputs, *self.in_place])
 
 
 def scheduled(graph: Graph, target: Target) -> Schedule:

@@ -136,6 +136,9 @@ class Native:
     calls: tuple[Call, ...]  # what is computed
     values: dict[str, Value]  # which values of those calls the operands and results are
     can_fail: bool = False  # by an index that is out of range
+    zeros: tuple[
+        Value, ...
+    ] = ()  # operands of those calls that are nothing but zeros, which kernels need not read
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
