@@ -14,30 +14,24 @@ from typing import Any
 
 from cleargrad.compile.capture import Compiled
 from cleargrad.compile.ending import Ending
-from cleargrad.compile.formula_text import Names, lines_of, names_of_tensors, things_of
+from cleargrad.compile.names import names_of_tensors, things_of
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.watched import PROFILED, WatchedProgram
+from cleargrad.core.tensor import Tensor
 from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.errors import line_of
 from cleargrad.expr.expr import Expr
 from cleargrad.graph.passes import PASSES
 from cleargrad.ops.op import OPAQUE
 from cleargrad.ops.record import Graph, Value
-from cleargrad.schedule.formulas import Load
 from cleargrad.schedule.fuse import Nest
 from cleargrad.schedule.lifetimes import lifetimes
-from cleargrad.schedule.statements import KINDS, READERS, AddRows, Host, Native, Product
+from cleargrad.schedule.statements import KINDS, READERS, Host
+from cleargrad.schedule.text import KINDS_OF_ENTRIES, Names, described, kind_of
 
 ROWS = 12  # kernels that a short report shows
 LINES = 6  # lines of one kernel that it shows
 WIDTH = 110
-KINDS_OF_ENTRIES: list[tuple[type, str]] = [
-    (Nest, "loop nests"),
-    (Product, "matrix products"),
-    (Native, "kernels of their own"),
-    (AddRows, "scatters of rows"),
-    (Host, "host calls"),
-]
 
 
 def report(compiled: Compiled, full: bool = False) -> str:
@@ -110,7 +104,11 @@ def named(ending: Ending, known: dict[int, str]) -> tuple[Any, Names | None]:
         leaf = reference()
         if leaf is not None and id(leaf._data) in known:
             outputs[number] = f"{known[id(leaf._data)]}.grad"
-    return program, Names(program, known, ending.input_names, outputs)
+
+    def called(tensor: Tensor) -> str | None:
+        return known.get(id(tensor._data))
+
+    return program, Names(program.plan, called, ending.input_names, outputs)
 
 
 def about(program: Any, names: Names | None, full: bool) -> list[str]:
@@ -180,10 +178,6 @@ def counted(names: Counter, full: bool) -> str:
 # Kernels ---------------------------------------------------------------------------------------------------
 
 
-def kind_of(entry: Any) -> str:
-    return next((name for kind, name in KINDS_OF_ENTRIES if isinstance(entry, kind)), type(entry).__name__)
-
-
 def kernel_lines(program: WatchedProgram) -> list[str]:
     different = len(set(program.records[:, 0].tolist()))
     native = sum(isinstance(segment, tuple) for segment in program.segments)
@@ -215,49 +209,6 @@ def why_host(host: Host) -> str:
     if call.op.lower is OPAQUE:
         return "there is no kernel for it"
     return "the compiler knows no such form"
-
-
-def described(entry: Any, names: Names) -> tuple[str, list[str]]:
-    """An entry in a few words, and what it computes line by line."""
-    if isinstance(entry, Nest):
-        rows, cols = (" x ".join(map(str, extents)) for extents in (entry.rows, entry.cols))
-        way = "by columns over" if entry.columns else "over"
-        return f"nest {way} {f'{rows} rows of ' if rows else ''}{cols or 'one'}", lines_of(entry, names)
-    if isinstance(entry, Product):
-        left, right, place = (load_text(load, names) for load in (entry.left, entry.right, entry.place))
-        sign = "+=" if entry.adds else "="
-        return f"product {sizes(entry)}", [f"{place} {sign} {left} @ {right}"]
-    if isinstance(entry, AddRows):
-        place, rows, places = (names(load.buffer) for load in (entry.place, entry.rows, entry.places))
-        return f"scatter of {entry.rows.shape} rows", [f"{place}[{places}] += {rows}"]
-    if isinstance(entry, Native):
-        title = native_name(entry)
-        given = ", ".join(f"{name} {load_text(load, names)}" for name, load in entry.operands.items())
-        return title, [f"{', '.join(load_text(x, names) for x in entry.results.values())} = {title}({given})"]
-    if isinstance(entry, Host):
-        given = ", ".join(load_text(x, names) if isinstance(x, Load) else str(x) for x in entry.operands)
-        results = ", ".join(f"{names(buffer)} {list(buffer.shape)}" for buffer in entry.results)
-        return f"host call of {entry.call.op.name}", [f"{results} = {entry.call.op.name}({given})"]
-    return kind_of(entry), []
-
-
-def native_name(entry: Native) -> str:
-    """What its kernels compute, after the function that chooses them: a module's, or one inside of a rule."""
-    choose: Any = entry.choose
-    function = getattr(choose, "func", choose)
-    module, name = function.__module__.split(".")[-1], function.__qualname__.split(".")[0]
-    return (name if "<locals>" in function.__qualname__ else f"{module} {name}").replace("_", " ")
-
-
-def sizes(entry: Product) -> str:
-    *batch, m, n = entry.place.shape
-    many = f"{' x '.join(map(str, batch))} times " if batch else ""
-    return f"{many}{m} x {entry.left.shape[-1]} by {entry.left.shape[-1]} x {n}"
-
-
-def load_text(load: Load, names: Names) -> str:
-    turned = len(load.shape) > 1 and 0 < load.strides[-2] < load.strides[-1]
-    return f"{names(load.buffer)}{'.T' if turned else ''} {list(load.shape)}"
 
 
 # Memory ----------------------------------------------------------------------------------------------------

@@ -1,24 +1,20 @@
-"""Formulas as people write them: what a kernel computes, with the names of values.
+"""A schedule as text: its entries with their formulas, and where everything lies.
 
-`Names` says what memory is called: parameters by their place in the model, gradients and optimizer state
-after their parameter, arguments as in the function, everything in between `t` and a number. Read next:
-compile/report.py.
+`Names` says what memory is called: as `called` has it for tensors from outside, everything in between `t` and a
+number. Read next: schedule/schedule.py.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cleargrad.core.tensor import Tensor
 from cleargrad.expr.expr import Expr, Var
-from cleargrad.nn.module import Module
-from cleargrad.optim import Optimizer
 from cleargrad.schedule.formulas import Buffer, Lazy, Load, Map, Number
 from cleargrad.schedule.fuse import Member, Nest, Ref
+from cleargrad.schedule.statements import AddRows, Host, Native, Plan, Product
 
 INFIX = {
     "add": (" + ", 4), "sub": (" - ", 4), "mul": ("*", 5), "div": ("/", 5), "lt": (" < ", 3), "le": (" <= ", 3),
@@ -28,107 +24,42 @@ INFIX = {
 UNARY, WHOLE = 6, 9  # how tightly a sign binds, and what needs no brackets
 LONG = 400  # characters of a formula, after which its parts get names of their own
 JOINS = {"add": "sum", "mul": "product", "maximum": "maximum", "minimum": "minimum"}
+KINDS_OF_ENTRIES: list[tuple[type, str]] = [
+    (Nest, "loop nests"),
+    (Product, "matrix products"),
+    (Native, "kernels of their own"),
+    (AddRows, "scatters of rows"),
+    (Host, "host calls"),
+]
 
 
 # Names -----------------------------------------------------------------------------------------------------
 
 
 class Names:
-    """What the buffers of a program are called."""
+    """What the buffers of a plan are called."""
 
     def __init__(
-        self, program: Any, known: dict[int, str], inputs: list[str], outputs: dict[int, str]
+        self,
+        plan: Plan,
+        called: Callable[[Tensor], str | None] = lambda tensor: None,
+        inputs: Sequence[str] = (),
+        outputs: dict[int, str] | None = None,
     ) -> None:
-        plan = program.plan
         self.of: dict[Buffer, str] = {}
         for number, (buffer, tensor) in enumerate(plan.outside):
-            self.of[buffer] = known.get(id(tensor._data), f"outside{number}")
-        self.of.update(zip(plan.inputs, inputs, strict=True))
+            self.of[buffer] = called(tensor) or f"outside{number}"
+        for number, buffer in enumerate(plan.inputs):
+            self.of[buffer] = inputs[number] if inputs else f"input{number}"
         for number, (buffer, _) in enumerate(plan.constants):
             self.of[buffer] = f"constant{number}"
         for tensor, buffer in plan.writes:
-            self.of.setdefault(buffer, f"new {known.get(id(tensor._data), 'outside')}")
+            self.of.setdefault(buffer, f"new {called(tensor) or 'outside'}")
         for number, buffer in enumerate(plan.outputs):
-            self.of.setdefault(buffer, outputs.get(number, f"output{number}"))
+            self.of.setdefault(buffer, (outputs or {}).get(number, f"output{number}"))
 
     def __call__(self, buffer: Buffer) -> str:
         return self.of.get(buffer) or f"t{buffer.number}"
-
-
-def names_of_tensors(things: dict[str, Any]) -> dict[int, str]:
-    """Names of parameters, buffers, gradients and state in some objects, by the id of their arrays."""
-    found: dict[int, str] = {}
-    several = sum(isinstance(thing, Module) for thing in things.values()) > 1
-    for name, thing in things.items():
-        if isinstance(thing, Module):
-            prefix = f"{name}." if several and name else ""
-            for path, tensor in [*thing.named_parameters(), *thing.named_buffers()]:
-                note(found, tensor, prefix + path)
-        elif isinstance(thing, (list, tuple)):
-            for number, tensor in enumerate(thing):
-                note(found, tensor, f"{name}[{number}]")
-        else:
-            note(found, thing, name)
-    for name, thing in things.items():
-        if isinstance(thing, Optimizer):
-            note_state(found, thing, name)
-    return found
-
-
-def note(found: dict[int, str], tensor: Any, name: str) -> None:
-    array = getattr(tensor, "_data", None)
-    if array is None:
-        return
-    found.setdefault(id(array), name)
-    if tensor._grad is not None:
-        found.setdefault(id(tensor._grad._data), f"{name}.grad")
-
-
-def note_state(found: dict[int, str], optimizer: Any, name: str) -> None:
-    number = 0
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            own = found.get(id(parameter._data)) or f"{name}.parameter{number}"
-            note(found, parameter, own)
-            for field, value in optimizer.state.get(parameter, {}).items():
-                note(found, value, f"{own}.{field}")
-            number += 1
-
-
-def things_of(function: Callable) -> Iterator[tuple[str, Any]]:
-    """What a function finds by name: its own object, the variables around it, and globals it mentions."""
-    owner = getattr(function, "__self__", None)
-    if owner is not None:
-        yield "", owner
-    plain = inspect.unwrap(getattr(function, "__func__", function))
-    code = getattr(plain, "__code__", None)
-    if code is None:
-        return
-    for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=True):
-        with suppress(ValueError):  # a variable that has no value yet
-            yield name, cell.cell_contents
-    for name in code.co_names:
-        if name in plain.__globals__:
-            yield name, plain.__globals__[name]
-
-
-def names_of_arguments(function: Callable, args: tuple, kwargs: dict[str, Any]) -> dict[int, str]:
-    """What a function calls the tensors it is given, by their ids."""
-    owner = getattr(function, "__self__", None)
-    try:
-        signature = inspect.signature(owner.forward if isinstance(owner, Module) else function)
-        given = signature.bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        return {}
-    found: dict[int, str] = {}
-    for name, value in given.items():
-        if isinstance(value, Tensor):
-            found[id(value)] = name
-        elif isinstance(value, (list, tuple)):
-            found.update({id(part): f"{name}[{k}]" for k, part in enumerate(value)})
-        elif isinstance(value, dict):
-            found.update({id(part): f"{name}[{key!r}]" for key, part in value.items()})
-    return found
 
 
 # Formulas --------------------------------------------------------------------------------------------------
@@ -235,3 +166,53 @@ def parts_of(lazy: Lazy, seen: set[int]) -> Iterator[Map]:
     seen.add(id(lazy))
     for operand in lazy.operands:
         yield from parts_of(operand, seen)
+
+
+# Entries ---------------------------------------------------------------------------------------------------
+
+
+def kind_of(entry: Any) -> str:
+    return next((name for kind, name in KINDS_OF_ENTRIES if isinstance(entry, kind)), type(entry).__name__)
+
+
+def described(entry: Any, names: Names) -> tuple[str, list[str]]:
+    """An entry in a few words, and what it computes line by line."""
+    if isinstance(entry, Nest):
+        rows, cols = (" x ".join(map(str, extents)) for extents in (entry.rows, entry.cols))
+        way = "by columns over" if entry.columns else "over"
+        return f"nest {way} {f'{rows} rows of ' if rows else ''}{cols or 'one'}", lines_of(entry, names)
+    if isinstance(entry, Product):
+        left, right, place = (load_text(load, names) for load in (entry.left, entry.right, entry.place))
+        sign = "+=" if entry.adds else "="
+        return f"product {sizes(entry)}", [f"{place} {sign} {left} @ {right}"]
+    if isinstance(entry, AddRows):
+        place, rows, places = (names(load.buffer) for load in (entry.place, entry.rows, entry.places))
+        return f"scatter of {entry.rows.shape} rows", [f"{place}[{places}] += {rows}"]
+    if isinstance(entry, Native):
+        title = native_name(entry)
+        given = ", ".join(f"{name} {load_text(load, names)}" for name, load in entry.operands.items())
+        return title, [f"{', '.join(load_text(x, names) for x in entry.results.values())} = {title}({given})"]
+    if isinstance(entry, Host):
+        given = ", ".join(load_text(x, names) if isinstance(x, Load) else str(x) for x in entry.operands)
+        results = ", ".join(f"{names(buffer)} {list(buffer.shape)}" for buffer in entry.results)
+        return f"host call of {entry.call.op.name}", [f"{results} = {entry.call.op.name}({given})"]
+    return kind_of(entry), []
+
+
+def native_name(entry: Native) -> str:
+    """What its kernels compute, after the function that chooses them: a module's, or one inside of a rule."""
+    choose: Any = entry.choose
+    function = getattr(choose, "func", choose)
+    module, name = function.__module__.split(".")[-1], function.__qualname__.split(".")[0]
+    return (name if "<locals>" in function.__qualname__ else f"{module} {name}").replace("_", " ")
+
+
+def sizes(entry: Product) -> str:
+    *batch, m, n = entry.place.shape
+    many = f"{' x '.join(map(str, batch))} times " if batch else ""
+    return f"{many}{m} x {entry.left.shape[-1]} by {entry.left.shape[-1]} x {n}"
+
+
+def load_text(load: Load, names: Names) -> str:
+    turned = len(load.shape) > 1 and 0 < load.strides[-2] < load.strides[-1]
+    return f"{names(load.buffer)}{'.T' if turned else ''} {list(load.shape)}"
