@@ -27,7 +27,7 @@ from cleargrad.ops.record import Graph, Value
 from cleargrad.schedule.fuse import Nest
 from cleargrad.schedule.lifetimes import lifetimes
 from cleargrad.schedule.statements import KINDS, READERS, Host
-from cleargrad.schedule.text import KINDS_OF_ENTRIES, Names, described, kind_of
+from cleargrad.schedule.text import KINDS_OF_ENTRIES, Names, amount, bytes_of, described, kind_of, place_lines
 
 ROWS = 12  # kernels that a short report shows
 LINES = 6  # lines of one kernel that it shows
@@ -216,12 +216,12 @@ def why_host(host: Host) -> str:
 
 def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]:
     """The arena, who shares it, and what is written in place."""
-    size = {buffer: buffer.size * buffer.dtype.itemsize for buffer in program.offsets if buffer.size}
-    apart = sum(size.values())
+    held = [buffer for buffer in program.offsets if buffer.size]
+    apart = sum(map(bytes_of, held))
     saved = f"; side by side they would take {amount(apart)}" if apart > program.size else ""
-    outputs = sum(buffer.size * buffer.dtype.itemsize for buffer in program.outputs)
+    outputs = sum(map(bytes_of, program.outputs))
     lines = [
-        f"one block of {amount(program.size)} for {len(size)} buffers{saved}",
+        f"one block of {amount(program.size)} for {len(held)} buffers{saved}",
         f"{len(program.outputs)} outputs of {amount(outputs)} lie outside of it",
     ]
     inside = sum(
@@ -237,31 +237,14 @@ def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]
         lines.append(
             f"{len(late)} tensors are written at the end, for old content is needed: {listed(late, names, full)}"
         )
-    spans = lifetimes(program.entries)
-    largest = sorted(size, key=lambda buffer: -size[buffer])[: None if full else 4]
-    for buffer in largest:
-        first, last = spans.get(
-            buffer, (-1 - buffer.number,) * 2
-        )  # work memory of a product lives for one entry
-        what = "work memory" if buffer.number < 0 else f"{names(buffer)} {list(buffer.shape)}"
-        lines.append(
-            f"  {amount(size[buffer]):>9} at {program.offsets[buffer]:>10}, kernels {first} to {last}: {what}"
-        )
-    return lines
+    places = place_lines(program.offsets, lifetimes(program.entries), names, None if full else 4)
+    return lines + indented(places)
 
 
 def listed(buffers: Any, names: Names, full: bool) -> str:
     known = [names(buffer).removeprefix("new ") for buffer in buffers]
     shown = known if full else known[:4]
     return ", ".join(shown) + (f" and {len(known) - len(shown)} more" if len(known) > len(shown) else "")
-
-
-def amount(size: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"
 
 
 # Time ------------------------------------------------------------------------------------------------------

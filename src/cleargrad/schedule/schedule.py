@@ -1,7 +1,7 @@
 """A schedule: the entries that compute a graph, in order, and whose memory their results may lie in.
 
-It is data: it can be printed, verified, read by NumPy (schedule/reading.py) and lowered by any device, which
-decides about threads, addresses and machine code. Read next: schedule/reading.py.
+It is data: it can be printed (schedule/text.py), verified (schedule/verify.py), read by NumPy (schedule/reading.py)
+and lowered by any device, which decides about threads, addresses and machine code. Read next: schedule/reading.py.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from cleargrad.schedule.fuse import Fuser
 from cleargrad.schedule.lifetimes import arena, in_place, lifetimes
 from cleargrad.schedule.order import ordered
 from cleargrad.schedule.statements import Builder, Plan, Target
+from cleargrad.schedule.text import text_of
 from cleargrad.schedule.verify import verify
 
 
@@ -30,6 +31,9 @@ class Schedule:
     entries: list[Any]  # Nest, Product, AddRows, Native or Host
     sure: int  # from this entry on nothing can fail, and memory from outside is written
     in_place: dict[Buffer, Tensor]  # results that lie in the memory of the outside tensors they are to become
+
+    def __str__(self) -> str:
+        return text_of(self)
 
     @property
     def copied(self) -> list[tuple[Tensor, Buffer]]:

@@ -1,4 +1,4 @@
-"""A schedule as text: its entries with their formulas, and where everything lies.
+"""A schedule as text: its entries with their formulas, and where everything lies. `str(schedule)` is this.
 
 `Names` says what memory is called: as `called` has it for tensors from outside, everything in between `t` and a
 number. Read next: schedule/schedule.py.
@@ -7,12 +7,12 @@ number. Read next: schedule/schedule.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cleargrad.core.tensor import Tensor
 from cleargrad.expr.expr import Expr, Var
-from cleargrad.schedule.formulas import Buffer, Lazy, Load, Map, Number
+from cleargrad.schedule.formulas import Buffer, Lazy, Load, Map, Number, contiguous
 from cleargrad.schedule.fuse import Member, Nest, Ref
 from cleargrad.schedule.statements import AddRows, Host, Native, Plan, Product
 
@@ -33,6 +33,29 @@ KINDS_OF_ENTRIES: list[tuple[type, str]] = [
 ]
 
 
+def text_of(schedule: Any) -> str:
+    """Everything that is planned, in order."""
+    plan, names = schedule.plan, Names(schedule.plan)
+    lines = [f"{names(buffer)} = input {layout(buffer)}" for buffer in plan.inputs]
+    lines += [f"{names(buffer)} = from outside {layout(buffer)}" for buffer, _ in plan.outside]
+    lines += [f"{names(buffer)} = constant {layout(buffer)}" for buffer, _ in plan.constants]
+    for number, entry in enumerate(schedule.entries):
+        if number == schedule.sure > 0:
+            lines.append("nothing can fail from here on, and tensors from outside may be written")
+        title, formulas = described(entry, names)
+        lines += [f"{number:4}  {title}", *(f"        {formula}" for formula in formulas)]
+    lines += [f"output {names(buffer)} {layout(buffer)}" for buffer in plan.outputs]
+    for tensor, buffer in plan.writes:
+        where = (
+            "where it lies" if schedule.in_place.get(buffer) is tensor else f"by a copy of {names(buffer)}"
+        )
+        lines.append(f"{names(buffer)} {layout(buffer)} is written {where}")
+    offsets, size = schedule.arena
+    lines.append(f"one block of {amount(size)} for {len(offsets)} buffers")
+    lines += [f"  {line}" for line in place_lines(offsets, schedule.lifetimes, names)]
+    return "\n".join(lines)
+
+
 # Names -----------------------------------------------------------------------------------------------------
 
 
@@ -47,14 +70,16 @@ class Names:
         outputs: dict[int, str] | None = None,
     ) -> None:
         self.of: dict[Buffer, str] = {}
+        tensors: dict[int, str] = {}
         for number, (buffer, tensor) in enumerate(plan.outside):
-            self.of[buffer] = called(tensor) or f"outside{number}"
+            self.of[buffer] = tensors[id(tensor)] = called(tensor) or f"outside{number}"
         for number, buffer in enumerate(plan.inputs):
             self.of[buffer] = inputs[number] if inputs else f"input{number}"
         for number, (buffer, _) in enumerate(plan.constants):
             self.of[buffer] = f"constant{number}"
         for tensor, buffer in plan.writes:
-            self.of.setdefault(buffer, f"new {called(tensor) or 'outside'}")
+            name = tensors.get(id(tensor)) or called(tensor) or "outside"
+            self.of.setdefault(buffer, f"new {name}")
         for number, buffer in enumerate(plan.outputs):
             self.of.setdefault(buffer, (outputs or {}).get(number, f"output{number}"))
 
@@ -189,7 +214,7 @@ def described(entry: Any, names: Names) -> tuple[str, list[str]]:
         place, rows, places = (names(load.buffer) for load in (entry.place, entry.rows, entry.places))
         return f"scatter of {entry.rows.shape} rows", [f"{place}[{places}] += {rows}"]
     if isinstance(entry, Native):
-        title = native_name(entry)
+        title = " + ".join(call.op.name for call in entry.calls)
         given = ", ".join(f"{name} {load_text(load, names)}" for name, load in entry.operands.items())
         return title, [f"{', '.join(load_text(x, names) for x in entry.results.values())} = {title}({given})"]
     if isinstance(entry, Host):
@@ -197,14 +222,6 @@ def described(entry: Any, names: Names) -> tuple[str, list[str]]:
         results = ", ".join(f"{names(buffer)} {list(buffer.shape)}" for buffer in entry.results)
         return f"host call of {entry.call.op.name}", [f"{results} = {entry.call.op.name}({given})"]
     return kind_of(entry), []
-
-
-def native_name(entry: Native) -> str:
-    """What its kernels compute, after the function that chooses them: a module's, or one inside of a rule."""
-    choose: Any = entry.choose
-    function = getattr(choose, "func", choose)
-    module, name = function.__module__.split(".")[-1], function.__qualname__.split(".")[0]
-    return (name if "<locals>" in function.__qualname__ else f"{module} {name}").replace("_", " ")
 
 
 def sizes(entry: Product) -> str:
@@ -216,3 +233,45 @@ def sizes(entry: Product) -> str:
 def load_text(load: Load, names: Names) -> str:
     turned = len(load.shape) > 1 and 0 < load.strides[-2] < load.strides[-1]
     return f"{names(load.buffer)}{'.T' if turned else ''} {list(load.shape)}"
+
+
+# Memory ----------------------------------------------------------------------------------------------------
+
+
+def layout(buffer: Buffer) -> str:
+    """What a buffer holds, and how far apart its elements are where they do not lie in rows."""
+    rows = contiguous(buffer.shape)
+    steps = zip(buffer.shape, buffer.strides, rows, strict=True)
+    strange = any(step != row for extent, step, row in steps if extent > 1)
+    return f"{buffer.dtype}{list(buffer.shape)}{f' by {list(buffer.strides)}' if strange else ''}"
+
+
+def place_lines(
+    offsets: Mapping[Buffer, int],
+    spans: Mapping[Buffer, tuple[int, int]],
+    names: Names,
+    most: int | None = None,
+) -> list[str]:
+    """Where buffers lie in one block, and for how long: the largest first."""
+    lines = []
+    for buffer in sorted(offsets, key=lambda buffer: -bytes_of(buffer))[:most]:
+        if not buffer.size:
+            continue
+        # The work memory of an entry has a number below zero, and lives for that entry alone.
+        first, last = spans.get(buffer, (-1 - buffer.number,) * 2)
+        what = "work memory" if buffer.number < 0 else f"{names(buffer)} {layout(buffer)}"
+        size, offset = amount(bytes_of(buffer)), offsets[buffer]
+        lines.append(f"{size:>9} at {offset:>10}, entries {first} to {last}: {what}")
+    return lines
+
+
+def bytes_of(buffer: Buffer) -> int:
+    return buffer.size * buffer.dtype.itemsize
+
+
+def amount(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
