@@ -31,9 +31,9 @@ def test_good_graphs() -> None:
     assert is_on()
     graph = recorded()
     verify(graph, "recording")
-    for name, change in PASSES:
+    for change in PASSES:
         graph = change(graph)
-        verify(graph, name)
+        verify(graph, change.__name__)
 
 
 def backwards(graph: Graph) -> Graph:
