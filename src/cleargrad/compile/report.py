@@ -21,7 +21,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.errors import line_of
 from cleargrad.expr.expr import Expr
-from cleargrad.graph.passes import PASSES, title
+from cleargrad.graph.passes import PASSES, name_of
 from cleargrad.ops.op import OPAQUE
 from cleargrad.ops.record import Graph, Value
 from cleargrad.schedule.fuse import Nest
@@ -142,7 +142,7 @@ def graph_lines(program: WatchedProgram, full: bool) -> list[str]:
     ]
     for change in PASSES:
         after = change(graph)
-        lines.append(f"{title(change)}: {what_changed(graph, after, full)}")
+        lines.append(f"{name_of(change)}: {what_changed(graph, after, full)}")
         graph = after
     kinds = Counter(kind_of(entry) for entry in program.entries)
     found = ", ".join(f"{kinds[name]} {name}" for _, name in KINDS_OF_ENTRIES if kinds[name])

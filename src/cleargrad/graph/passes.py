@@ -40,11 +40,11 @@ def prepared(graph: Graph) -> Graph:
         graph = change(graph)
         give_way()
         if checked:
-            verify(graph, title(change))
+            verify(graph, name_of(change))
     return graph
 
 
-def title(change: Callable) -> str:
+def name_of(change: Callable) -> str:
     """The name of a pass in words."""
     return change.__name__.replace("_", " ")
 

@@ -24,8 +24,8 @@ from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
 from cleargrad.ops.op import OPS
 from cleargrad.ops.record import Call, Graph, Value
-from cleargrad.schedule.formulas import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous, kind_of
 from cleargrad.schedule.concatenation import described, homes
+from cleargrad.schedule.formulas import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous, kind_of
 from cleargrad.schedule.slopes import TIMES, is_passing, slopes_ahead
 
 IDENTITY = trace(lambda x: identity(x))[0]
