@@ -25,9 +25,20 @@ from cleargrad.graph.passes import PASSES, name_of
 from cleargrad.ops.op import OPAQUE
 from cleargrad.ops.record import Graph, Value
 from cleargrad.schedule.fuse import Nest
-from cleargrad.schedule.lifetimes import lifetimes
+from cleargrad.schedule.lifetimes import lifetimes, writes_of
+from cleargrad.schedule.passes import stages
+from cleargrad.schedule.schedule import Schedule
 from cleargrad.schedule.statements import KINDS, READERS, Host
-from cleargrad.schedule.text import KINDS_OF_ENTRIES, Names, amount, bytes_of, described, kind_of, place_lines
+from cleargrad.schedule.text import (
+    KINDS_OF_ENTRIES,
+    SURE,
+    Names,
+    amount,
+    bytes_of,
+    described,
+    kind_of,
+    place_lines,
+)
 
 ROWS = 12  # kernels that a short report shows
 LINES = 6  # lines of one kernel that it shows
@@ -116,6 +127,7 @@ def about(program: Any, names: Names | None, full: bool) -> list[str]:
         return [f"made by {type(program).__name__}, of which there is nothing to tell"]
     sections = {
         "graph": graph_lines(program, full),
+        "schedule": schedule_lines(program),
         "kernels": kernel_lines(program),
         "host calls": host_lines(program),
         "memory": memory_lines(program, names, full),
@@ -144,12 +156,55 @@ def graph_lines(program: WatchedProgram, full: bool) -> list[str]:
         after = change(graph)
         lines.append(f"{name_of(change)}: {what_changed(graph, after, full)}")
         graph = after
-    kinds = Counter(kind_of(entry) for entry in program.entries)
-    found = ", ".join(f"{kinds[name]} {name}" for _, name in KINDS_OF_ENTRIES if kinds[name])
-    lines.append(
-        f"fused: {len(graph.calls)} calls -> {len(program.plan.statements)} statements -> {found or 'nothing'}"
-    )
     return lines + (["", *str(graph).splitlines()] if full else [])
+
+
+def schedule_lines(program: WatchedProgram) -> list[str]:
+    """The statements of the graph, and what each pass changed."""
+    lines: list[str] = []
+    before: Facts | None = None
+    for stage, schedule in stages(program.graph, TARGET):
+        after = Facts(schedule)
+        lines.append(f"{stage}: {after.noted() if before is None else after.changed(before)}")
+        before = after
+    return lines
+
+
+class Facts:
+    """What is to be told of a schedule; passes change parts of one while they make the next."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        entries, self.plan = schedule.entries, schedule.plan
+        found = Counter(kind_of(entry) for entry in entries)
+        self.kinds = {name: found[name] for _, name in KINDS_OF_ENTRIES if found[name]}
+        self.order = [min((buffer.number for buffer in writes_of(entry)), default=-1) for entry in entries]
+        self.registers = sum(
+            not member.kept for nest in entries if isinstance(nest, Nest) for member in nest.members
+        )
+        self.placed, self.sure = len(schedule.in_place), schedule.sure
+
+    def noted(self) -> str:
+        notes = [f"{count} {note}" for note, count in self.plan.notes.items() if count]
+        return "; ".join([self.counted(), *notes])
+
+    def counted(self) -> str:
+        return f"{len(self.order)} entries: {', '.join(f'{n} {name}' for name, n in self.kinds.items())}"
+
+    def changed(self, before: Facts) -> str:
+        """What a pass has done."""
+        parts = []
+        if self.kinds != before.kinds:
+            parts.append(self.counted())
+        elif sorted(self.order) == sorted(before.order) and self.order != before.order:
+            moved = sum(one != other for one, other in zip(self.order, before.order, strict=True))
+            parts.append(f"{moved} entries have moved")
+        if self.registers > before.registers:
+            parts.append(f"{self.registers - before.registers} values live in registers only")
+        if self.sure < min(before.sure, len(self.order)):
+            parts.append(f"nothing can fail from entry {self.sure} on")
+        if self.placed > before.placed:
+            parts.append(f"{self.placed} of {len(self.plan.writes)} tensors are written where they lie")
+        return "; ".join(parts) or "no change"
 
 
 def what_changed(before: Graph, after: Graph, full: bool) -> str:
@@ -277,6 +332,8 @@ def entry_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]:
         order = sorted(order, key=lambda pair: -program.cost(pair[1]))[:ROWS]
     lines = []
     for number, entry in order:
+        if full and number == program.sure > 0:
+            lines.append(SURE)
         cost = program.cost(entry)
         title, formulas = described(entry, names)
         lines.append(f"{duration(cost):>9} {100 * cost / total:5.1f} %  {number:4}  {title}")

@@ -28,7 +28,7 @@ from cleargrad.ops.record import Call, Value
 from cleargrad.schedule.formulas import Buffer, Lazy, Load, Map, Number
 from cleargrad.schedule.fuse import Member, Nest, Ref
 from cleargrad.schedule.schedule import Schedule
-from cleargrad.schedule.statements import IDENTITY, AddRows, Host, Native, Product
+from cleargrad.schedule.statements import IDENTITY, AddRows, Host, Native, Product, Reduce, Store
 
 SPOILED = 0xFF  # every byte of memory that nothing was stored in: NaN as a float, -1 as a whole number
 PIECES = 3  # into which the rows of a nest are cut at random places
@@ -115,6 +115,15 @@ class Reading:
         pieces = [(slice(low, high),) for low, high in pairwise(cuts)]
         self.random.shuffle(pieces)
         return pieces
+
+    def store(self, store: Store) -> None:
+        shape = store.place.shape
+        self.nest(Nest(shape[:-1], shape[-1:], [Member(store.place, store.formula)]))
+
+    def reduce(self, reduce: Reduce) -> None:
+        value = NestReading(self, Nest(reduce.shape, ()), ()).value(reduce.formula)
+        value = np.broadcast_to(cast(value, reduce.working), reduce.shape)
+        self.put(reduce.place, run_of(reduce.combine.primitive)(value, dim=reduce.dims, keepdim=False))
 
     def product(self, product: Product) -> None:
         place = self.view(product.place)
@@ -239,6 +248,8 @@ class NestReading:
 
 READERS: dict[type, Callable[[Reading, Any], None]] = {
     Nest: Reading.nest,
+    Store: Reading.store,
+    Reduce: Reading.reduce,
     Product: Reading.product,
     AddRows: Reading.add_rows,
     Host: Reading.host,

@@ -163,6 +163,9 @@ class Plan:
     constants: list[tuple[Buffer, np.ndarray]] = field(default_factory=list)
     outputs: list[Buffer] = field(default_factory=list)
     writes: list[tuple[Any, Buffer]] = field(default_factory=list)  # outside tensors and what they become
+    notes: dict[str, int] = field(
+        default_factory=dict
+    )  # what was done beside naming statements, and how often
 
     def sharing(self, tensor: Any) -> list[Buffer]:
         """The outside buffers that lie in a tensor's memory."""
@@ -232,6 +235,11 @@ class Builder:
         taken: set[Buffer] = set()
         self.plan.outputs = [self.stored(value, taken) for value in self.graph.outputs]
         self.plan.writes = [(tensor, self.stored(value, taken)) for tensor, value in self.graph.writes]
+        self.plan.notes = {
+            "parts lie where they are concatenated": len(self.rooms.keys() & self.homes.keys()),
+            "slopes are kept for the backward pass": len(self.slopes),
+            "products are added to what is there": len(self.sums) // 2,
+        }
         return self.plan
 
     def buffer(self, shape: tuple, dtype: np.dtype, role: str, strides: tuple | None = None) -> Buffer:

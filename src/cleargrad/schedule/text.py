@@ -14,7 +14,7 @@ from cleargrad.core.tensor import Tensor
 from cleargrad.expr.expr import Expr, Var
 from cleargrad.schedule.formulas import Buffer, Lazy, Load, Map, Number, contiguous
 from cleargrad.schedule.fuse import Member, Nest, Ref
-from cleargrad.schedule.statements import AddRows, Host, Native, Plan, Product
+from cleargrad.schedule.statements import AddRows, Host, Native, Plan, Product, Reduce, Store
 
 INFIX = {
     "add": (" + ", 4), "sub": (" - ", 4), "mul": ("*", 5), "div": ("/", 5), "lt": (" < ", 3), "le": (" <= ", 3),
@@ -24,12 +24,15 @@ INFIX = {
 UNARY, WHOLE = 6, 9  # how tightly a sign binds, and what needs no brackets
 LONG = 400  # characters of a formula, after which its parts get names of their own
 JOINS = {"add": "sum", "mul": "product", "maximum": "maximum", "minimum": "minimum"}
+SURE = "nothing can fail from here on, and tensors from outside may be written"
 KINDS_OF_ENTRIES: list[tuple[type, str]] = [
     (Nest, "loop nests"),
     (Product, "matrix products"),
     (Native, "kernels of their own"),
     (AddRows, "scatters of rows"),
     (Host, "host calls"),
+    (Store, "stores"),
+    (Reduce, "reductions"),
 ]
 
 
@@ -41,7 +44,7 @@ def text_of(schedule: Any) -> str:
     lines += [f"{names(buffer)} = constant {layout(buffer)}" for buffer, _ in plan.constants]
     for number, entry in enumerate(schedule.entries):
         if number == schedule.sure > 0:
-            lines.append("nothing can fail from here on, and tensors from outside may be written")
+            lines.append(SURE)
         title, formulas = described(entry, names)
         lines += [f"{number:4}  {title}", *(f"        {formula}" for formula in formulas)]
     lines += [f"output {names(buffer)} {layout(buffer)}" for buffer in plan.outputs]
@@ -206,6 +209,12 @@ def described(entry: Any, names: Names) -> tuple[str, list[str]]:
         rows, cols = (" x ".join(map(str, extents)) for extents in (entry.rows, entry.cols))
         way = "by columns over" if entry.columns else "over"
         return f"nest {way} {f'{rows} rows of ' if rows else ''}{cols or 'one'}", lines_of(entry, names)
+    if isinstance(entry, Store):
+        nest = Nest(entry.place.shape, (), [Member(entry.place, entry.formula)])
+        return f"store of {list(entry.place.shape)}", lines_of(nest, names)
+    if isinstance(entry, Reduce):
+        nest = Nest((), entry.shape, [Member(entry.place, entry.formula, entry)])
+        return f"reduction of {list(entry.shape)} over {list(entry.dims)}", lines_of(nest, names)
     if isinstance(entry, Product):
         left, right, place = (load_text(load, names) for load in (entry.left, entry.right, entry.place))
         sign = "+=" if entry.adds else "="
