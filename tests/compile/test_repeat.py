@@ -11,7 +11,7 @@ from cleargrad import nn, optim
 from cleargrad.compile.building import Building
 from cleargrad.compile.repeat import Template
 from cleargrad.devices.cpu.programs import eager
-from cleargrad.graph.passes import forget_copies
+from cleargrad.graph.passes import eliminate_copies
 from cleargrad.nn import functional as F
 from cleargrad.ops import recurrent
 from cleargrad.ops.record import Recorder, replay
@@ -337,7 +337,7 @@ def test_what_is_split_where_it_was_joined_is_its_parts():
         same, other = whole.split([2, 1]), whole.split([1, 2])
         graph = recorder.finish([x + 1 for x in (*same, *other)])
     arrays = [part.numpy() for part in parts]
-    shorter = forget_copies(graph)
+    shorter = eliminate_copies(graph)
     used = [call.operands[0].index for call in shorter.calls if call.op.name == "add"]
     doubled = [call.results[0].index for call in shorter.calls if call.op.name == "mul"]
     assert used[:2] == doubled and not set(used[2:]) & set(doubled)

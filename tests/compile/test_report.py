@@ -65,8 +65,8 @@ def test_every_part_is_there(watched: Any) -> None:
     )
     for section in ("graph", "kernels", "memory", "time", "where the time goes"):
         assert section in lines
-    assert re.search(r"join equal calls: \d+ -> \d+ calls; gone: ", text)
-    assert re.search(r"drop unused calls: ", text)
+    assert re.search(r"eliminate common subexpressions: \d+ -> \d+ calls; gone: ", text)
+    assert re.search(r"eliminate dead code: ", text)
     assert re.search(r"one block of [\d.]+ k?B for \d+ buffers", text)
     assert "16 tensors are written where they lie: 0.weight" in text
     assert re.search(r"a step on one thread, kernel by kernel \(the least of 5 runs\)", text)

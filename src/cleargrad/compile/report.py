@@ -14,30 +14,35 @@ from typing import Any
 
 from cleargrad.compile.capture import Compiled
 from cleargrad.compile.ending import Ending
-from cleargrad.compile.formula_text import Names, lines_of, names_of_tensors, things_of
+from cleargrad.compile.names import names_of_tensors, things_of
 from cleargrad.compile.traces import Tree
 from cleargrad.compile.watched import PROFILED, WatchedProgram
+from cleargrad.core.tensor import Tensor
 from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.errors import line_of
 from cleargrad.expr.expr import Expr
-from cleargrad.graph.passes import PASSES
+from cleargrad.graph.passes import PASSES, name_of
 from cleargrad.ops.op import OPAQUE
 from cleargrad.ops.record import Graph, Value
-from cleargrad.schedule.formulas import Load
 from cleargrad.schedule.fuse import Nest
-from cleargrad.schedule.lifetimes import lifetimes
-from cleargrad.schedule.statements import KINDS, READERS, AddRows, Host, Native, Product
+from cleargrad.schedule.lifetimes import lifetimes, writes_of
+from cleargrad.schedule.passes import stages
+from cleargrad.schedule.schedule import Schedule
+from cleargrad.schedule.statements import KINDS, READERS, Host
+from cleargrad.schedule.text import (
+    KINDS_OF_ENTRIES,
+    SURE,
+    Names,
+    amount,
+    bytes_of,
+    described,
+    kind_of,
+    place_lines,
+)
 
 ROWS = 12  # kernels that a short report shows
 LINES = 6  # lines of one kernel that it shows
 WIDTH = 110
-KINDS_OF_ENTRIES: list[tuple[type, str]] = [
-    (Nest, "loop nests"),
-    (Product, "matrix products"),
-    (Native, "kernels of their own"),
-    (AddRows, "scatters of rows"),
-    (Host, "host calls"),
-]
 
 
 def report(compiled: Compiled, full: bool = False) -> str:
@@ -110,7 +115,11 @@ def named(ending: Ending, known: dict[int, str]) -> tuple[Any, Names | None]:
         leaf = reference()
         if leaf is not None and id(leaf._data) in known:
             outputs[number] = f"{known[id(leaf._data)]}.grad"
-    return program, Names(program, known, ending.input_names, outputs)
+
+    def called(tensor: Tensor) -> str | None:
+        return known.get(id(tensor._data))
+
+    return program, Names(program.plan, called, ending.input_names, outputs)
 
 
 def about(program: Any, names: Names | None, full: bool) -> list[str]:
@@ -118,6 +127,7 @@ def about(program: Any, names: Names | None, full: bool) -> list[str]:
         return [f"made by {type(program).__name__}, of which there is nothing to tell"]
     sections = {
         "graph": graph_lines(program, full),
+        "schedule": schedule_lines(program),
         "kernels": kernel_lines(program),
         "host calls": host_lines(program),
         "memory": memory_lines(program, names, full),
@@ -142,16 +152,59 @@ def graph_lines(program: WatchedProgram, full: bool) -> list[str]:
         f"{len(graph.inputs)} inputs, {len(graph.outside)} tensors from outside, {len(graph.constants)} constants, "
         f"{len(graph.outputs)} outputs, {len(graph.writes)} tensors written",
     ]
-    for name, change in PASSES:
+    for change in PASSES:
         after = change(graph)
-        lines.append(f"{name}: {what_changed(graph, after, full)}")
+        lines.append(f"{name_of(change)}: {what_changed(graph, after, full)}")
         graph = after
-    kinds = Counter(kind_of(entry) for entry in program.entries)
-    found = ", ".join(f"{kinds[name]} {name}" for _, name in KINDS_OF_ENTRIES if kinds[name])
-    lines.append(
-        f"fused: {len(graph.calls)} calls -> {len(program.plan.statements)} statements -> {found or 'nothing'}"
-    )
     return lines + (["", *str(graph).splitlines()] if full else [])
+
+
+def schedule_lines(program: WatchedProgram) -> list[str]:
+    """The statements of the graph, and what each pass changed."""
+    lines: list[str] = []
+    before: Facts | None = None
+    for stage, schedule in stages(program.graph, TARGET):
+        after = Facts(schedule)
+        lines.append(f"{stage}: {after.noted() if before is None else after.changed(before)}")
+        before = after
+    return lines
+
+
+class Facts:
+    """What is to be told of a schedule; passes change parts of one while they make the next."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        entries, self.plan = schedule.entries, schedule.plan
+        found = Counter(kind_of(entry) for entry in entries)
+        self.kinds = {name: found[name] for _, name in KINDS_OF_ENTRIES if found[name]}
+        self.order = [min((buffer.number for buffer in writes_of(entry)), default=-1) for entry in entries]
+        self.registers = sum(
+            not member.kept for nest in entries if isinstance(nest, Nest) for member in nest.members
+        )
+        self.placed, self.sure = len(schedule.in_place), schedule.sure
+
+    def noted(self) -> str:
+        notes = [f"{count} {note}" for note, count in self.plan.notes.items() if count]
+        return "; ".join([self.counted(), *notes])
+
+    def counted(self) -> str:
+        return f"{len(self.order)} entries: {', '.join(f'{n} {name}' for name, n in self.kinds.items())}"
+
+    def changed(self, before: Facts) -> str:
+        """What a pass has done."""
+        parts = []
+        if self.kinds != before.kinds:
+            parts.append(self.counted())
+        elif sorted(self.order) == sorted(before.order) and self.order != before.order:
+            moved = sum(one != other for one, other in zip(self.order, before.order, strict=True))
+            parts.append(f"{moved} entries have moved")
+        if self.registers > before.registers:
+            parts.append(f"{self.registers - before.registers} values live in registers only")
+        if self.sure < min(before.sure, len(self.order)):
+            parts.append(f"nothing can fail from entry {self.sure} on")
+        if self.placed > before.placed:
+            parts.append(f"{self.placed} of {len(self.plan.writes)} tensors are written where they lie")
+        return "; ".join(parts) or "no change"
 
 
 def what_changed(before: Graph, after: Graph, full: bool) -> str:
@@ -178,10 +231,6 @@ def counted(names: Counter, full: bool) -> str:
 
 
 # Kernels ---------------------------------------------------------------------------------------------------
-
-
-def kind_of(entry: Any) -> str:
-    return next((name for kind, name in KINDS_OF_ENTRIES if isinstance(entry, kind)), type(entry).__name__)
 
 
 def kernel_lines(program: WatchedProgram) -> list[str]:
@@ -217,60 +266,17 @@ def why_host(host: Host) -> str:
     return "the compiler knows no such form"
 
 
-def described(entry: Any, names: Names) -> tuple[str, list[str]]:
-    """An entry in a few words, and what it computes line by line."""
-    if isinstance(entry, Nest):
-        rows, cols = (" x ".join(map(str, extents)) for extents in (entry.rows, entry.cols))
-        way = "by columns over" if entry.columns else "over"
-        return f"nest {way} {f'{rows} rows of ' if rows else ''}{cols or 'one'}", lines_of(entry, names)
-    if isinstance(entry, Product):
-        left, right, place = (load_text(load, names) for load in (entry.left, entry.right, entry.place))
-        sign = "+=" if entry.adds else "="
-        return f"product {sizes(entry)}", [f"{place} {sign} {left} @ {right}"]
-    if isinstance(entry, AddRows):
-        place, rows, places = (names(load.buffer) for load in (entry.place, entry.rows, entry.places))
-        return f"scatter of {entry.rows.shape} rows", [f"{place}[{places}] += {rows}"]
-    if isinstance(entry, Native):
-        title = native_name(entry)
-        given = ", ".join(f"{name} {load_text(load, names)}" for name, load in entry.operands.items())
-        return title, [f"{', '.join(load_text(x, names) for x in entry.results.values())} = {title}({given})"]
-    if isinstance(entry, Host):
-        given = ", ".join(load_text(x, names) if isinstance(x, Load) else str(x) for x in entry.operands)
-        results = ", ".join(f"{names(buffer)} {list(buffer.shape)}" for buffer in entry.results)
-        return f"host call of {entry.call.op.name}", [f"{results} = {entry.call.op.name}({given})"]
-    return kind_of(entry), []
-
-
-def native_name(entry: Native) -> str:
-    """What its kernels compute, after the function that chooses them: a module's, or one inside of a rule."""
-    choose: Any = entry.choose
-    function = getattr(choose, "func", choose)
-    module, name = function.__module__.split(".")[-1], function.__qualname__.split(".")[0]
-    return (name if "<locals>" in function.__qualname__ else f"{module} {name}").replace("_", " ")
-
-
-def sizes(entry: Product) -> str:
-    *batch, m, n = entry.place.shape
-    many = f"{' x '.join(map(str, batch))} times " if batch else ""
-    return f"{many}{m} x {entry.left.shape[-1]} by {entry.left.shape[-1]} x {n}"
-
-
-def load_text(load: Load, names: Names) -> str:
-    turned = len(load.shape) > 1 and 0 < load.strides[-2] < load.strides[-1]
-    return f"{names(load.buffer)}{'.T' if turned else ''} {list(load.shape)}"
-
-
 # Memory ----------------------------------------------------------------------------------------------------
 
 
 def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]:
     """The arena, who shares it, and what is written in place."""
-    size = {buffer: buffer.size * buffer.dtype.itemsize for buffer in program.offsets if buffer.size}
-    apart = sum(size.values())
+    held = [buffer for buffer in program.offsets if buffer.size]
+    apart = sum(map(bytes_of, held))
     saved = f"; side by side they would take {amount(apart)}" if apart > program.size else ""
-    outputs = sum(buffer.size * buffer.dtype.itemsize for buffer in program.outputs)
+    outputs = sum(map(bytes_of, program.outputs))
     lines = [
-        f"one block of {amount(program.size)} for {len(size)} buffers{saved}",
+        f"one block of {amount(program.size)} for {len(held)} buffers{saved}",
         f"{len(program.outputs)} outputs of {amount(outputs)} lie outside of it",
     ]
     inside = sum(
@@ -286,31 +292,14 @@ def memory_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]
         lines.append(
             f"{len(late)} tensors are written at the end, for old content is needed: {listed(late, names, full)}"
         )
-    spans = lifetimes(program.entries)
-    largest = sorted(size, key=lambda buffer: -size[buffer])[: None if full else 4]
-    for buffer in largest:
-        first, last = spans.get(
-            buffer, (-1 - buffer.number,) * 2
-        )  # work memory of a product lives for one entry
-        what = "work memory" if buffer.number < 0 else f"{names(buffer)} {list(buffer.shape)}"
-        lines.append(
-            f"  {amount(size[buffer]):>9} at {program.offsets[buffer]:>10}, kernels {first} to {last}: {what}"
-        )
-    return lines
+    places = place_lines(program.offsets, lifetimes(program.entries), names, None if full else 4)
+    return lines + indented(places)
 
 
 def listed(buffers: Any, names: Names, full: bool) -> str:
     known = [names(buffer).removeprefix("new ") for buffer in buffers]
     shown = known if full else known[:4]
     return ", ".join(shown) + (f" and {len(known) - len(shown)} more" if len(known) > len(shown) else "")
-
-
-def amount(size: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"
 
 
 # Time ------------------------------------------------------------------------------------------------------
@@ -343,6 +332,8 @@ def entry_lines(program: WatchedProgram, names: Names, full: bool) -> list[str]:
         order = sorted(order, key=lambda pair: -program.cost(pair[1]))[:ROWS]
     lines = []
     for number, entry in order:
+        if full and number == program.sure > 0:
+            lines.append(SURE)
         cost = program.cost(entry)
         title, formulas = described(entry, names)
         lines.append(f"{duration(cost):>9} {100 * cost / total:5.1f} %  {number:4}  {title}")

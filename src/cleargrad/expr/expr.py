@@ -230,3 +230,15 @@ def text_of(tree: Any) -> str:
     if not isinstance(tree, Expr):
         return repr(tree)
     return f"{tree.primitive}({', '.join(map(text_of, tree.args))})"
+
+
+@lru_cache(maxsize=8192)
+def conditions(tree: Expr) -> frozenset[int]:
+    """The operands of an expression that choose between others: they are booleans, whatever is computed."""
+    if not isinstance(tree, Expr) or isinstance(tree, Var):
+        return frozenset()
+    found = {position for arg in tree.args for position in conditions(arg)}
+    chooser = {"where": 0, "drop": 1}.get(tree.primitive)
+    if chooser is not None and isinstance(tree.args[chooser], Var):
+        found.add(tree.args[chooser].position)
+    return frozenset(found)

@@ -1,4 +1,4 @@
-"""What is done to a recorded graph before it is compiled: a list of named functions, each from graph to graph.
+"""What is done to a recorded graph before it is compiled: a list of functions, each from graph to graph.
 
 They know nothing of machines. `replay` gives the same numbers before and after each of them. Read next:
 schedule/formulas.py.
@@ -12,7 +12,7 @@ from typing import Any
 
 from cleargrad.core.pace import give_way
 from cleargrad.core.shape import Spec
-from cleargrad.graph.tables import multiply_tables
+from cleargrad.graph.lookups import hoist_products_above_lookups
 from cleargrad.graph.verify import is_on, verify
 from cleargrad.ops.op import OPS
 from cleargrad.ops.record import Call, Graph, Value
@@ -36,12 +36,17 @@ def prepared(graph: Graph) -> Graph:
     checked = is_on()
     if checked:
         verify(graph, "recording")
-    for name, change in PASSES:
+    for change in PASSES:
         graph = change(graph)
         give_way()
         if checked:
-            verify(graph, f"the pass '{name}'")
+            verify(graph, name_of(change))
     return graph
+
+
+def name_of(change: Callable) -> str:
+    """The name of a pass in words."""
+    return change.__name__.replace("_", " ")
 
 
 def renamed(call: Call, stands_for: dict[int, Value]) -> Call:
@@ -53,7 +58,7 @@ def renamed(call: Call, stands_for: dict[int, Value]) -> Call:
     return call
 
 
-def join_equals(graph: Graph) -> Graph:
+def eliminate_common_subexpressions(graph: Graph) -> Graph:
     """Calls of the same op on the same values are one call; equal constants are one constant."""
     first: dict[Any, tuple[Value, ...]] = {}
     stands_for: dict[int, Value] = {}
@@ -89,7 +94,7 @@ def join_equals(graph: Graph) -> Graph:
     return replace(graph, calls=calls, constants=constants, outputs=outputs, writes=writes)
 
 
-def forget_copies(graph: Graph) -> Graph:
+def eliminate_copies(graph: Graph) -> Graph:
     """A copy is the value itself: nothing is written in a graph, and outputs get memory of their own anyway.
 
     So are the pieces of a joined value that is split where it was joined, as what a recurrent layer keeps is.
@@ -122,7 +127,7 @@ def specs(values: tuple) -> list[Spec]:
     return [value.spec for value in values]
 
 
-def drop_unused(graph: Graph) -> Graph:
+def eliminate_dead_code(graph: Graph) -> Graph:
     """Calls whose results nobody needs are gone; random draws stay, because the generator must move on."""
     needed = {value.index for value in graph.outputs} | {value.index for _, value in graph.writes}
     kept = []
@@ -136,9 +141,9 @@ def drop_unused(graph: Graph) -> Graph:
     return replace(graph, calls=kept[::-1], outside=outside, constants=constants)
 
 
-PASSES: list[tuple[str, Callable[[Graph], Graph]]] = [
-    ("forget copies", forget_copies),
-    ("multiply tables", multiply_tables),
-    ("join equal calls", join_equals),
-    ("drop unused calls", drop_unused),
+PASSES: list[Callable[[Graph], Graph]] = [
+    eliminate_copies,
+    hoist_products_above_lookups,
+    eliminate_common_subexpressions,
+    eliminate_dead_code,
 ]

@@ -3,7 +3,7 @@
 A `Load` is an element of a buffer at an affine place (a stride per dimension, an offset, and perhaps a place
 that another formula names); a `Map` is a scalar expression of others. Views and broadcasts change the strides
 of loads and cost nothing. Equal formulas are one object, so equal work is done once. Read next:
-schedule/statements.py.
+schedule/concatenation.py.
 """
 
 from __future__ import annotations

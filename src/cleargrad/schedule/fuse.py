@@ -3,7 +3,7 @@
 A nest runs over `rows` (shared among threads) and, inside a row, over `cols`. Its members are stores and
 reductions of whole rows; what one member makes another one takes without a way through memory, if both mean
 the same place. A statement joins the nest of what it reads, or one that reads the same memory. Reductions
-over leading dimensions form nests of their own kind (`columns`). Read next: devices/cpu/programs/loops.py.
+over leading dimensions form nests of their own kind (`columns`). Read next: schedule/lifetimes.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from cleargrad.core.pace import give_way
 from cleargrad.schedule.formulas import Buffer, Formulas, Lazy, Load, Number, contiguous
-from cleargrad.schedule.statements import Plan, Reduce, Statement, Store
+from cleargrad.schedule.statements import Reduce, Statement, Store
 
 MEMBERS = 24  # a nest takes no more statements than this
 LARGE = 1 << 16  # from so many elements on, an array is not read and written beside others for nothing
@@ -82,18 +82,17 @@ class Nest:
 class Fuser:
     """Puts statements, in order, into nests; what cannot be in one stays as it is."""
 
-    def __init__(self, plan: Plan, formulas: Formulas) -> None:
-        self.plan, self.formulas = plan, formulas
+    def __init__(self, formulas: Formulas) -> None:
+        self.formulas = formulas
         self.entries: list[Nest | Statement] = []
         self.writer: dict[Buffer, int] = {}  # the last entry that writes a buffer
         self.readers: dict[Buffer, list[int]] = {}
         self.refs: dict[int, Ref] = {}  # by the id of their member, so that equal formulas stay one object
 
-    def fuse(self) -> list[Any]:
-        for statement in scalars_first(self.plan.statements):
+    def fuse(self, statements: list[Statement]) -> list[Any]:
+        for statement in statements:
             self.place(statement)
             give_way()
-        self.drop_unread()
         return self.entries
 
     def place(self, statement: Statement) -> None:
@@ -304,28 +303,6 @@ class Fuser:
         done[id(formula)] = new
         return new
 
-    # Afterwards --------------------------------------------------------------------------------------------
-
-    def drop_unread(self) -> None:
-        """What only its own nest reads need not reach memory; what nobody reads need not be computed."""
-        wanted = {*self.plan.outputs, *(buffer for _, buffer in self.plan.writes)}
-        for entry in self.entries:
-            if isinstance(entry, Nest):
-                wanted.update([load.buffer for load in entry.reads])
-            else:
-                wanted.update([load.buffer for formula in entry.formulas for load in formula.loads])
-        for entry in self.entries:
-            if isinstance(entry, Nest):
-                for member in entry.members:
-                    member.kept = member.place.buffer in wanted
-                if entry.columns:  # their sums are of no use to each other
-                    entry.members = [member for member in entry.members if member.kept]
-        self.entries = [
-            entry
-            for entry in self.entries
-            if not isinstance(entry, Nest) or any(member.kept for member in entry.members)
-        ]
-
 
 def overwrites(one: Load, other: Load) -> bool:
     """Whether a store may change what another has stored at a different point of the same loops."""
@@ -357,24 +334,6 @@ def span_of(load: Load, without: int | None = None) -> tuple[int, int]:
 
 def parted(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[1] < other[0] or other[1] < one[0]
-
-
-def scalars_first(statements: list[Statement]) -> list[Statement]:
-    """The statements with those of a single element moved forward as far as what they read allows.
-
-    Step counts and learning rates are ready, then, before the large updates that use them begin.
-    """
-    keys: dict[int, tuple[float, int]] = {}
-    written: dict[Buffer, float] = {}
-    for number, statement in enumerate(statements):
-        first = float(number)
-        if isinstance(statement, Store) and statement.place.buffer.shape == ():
-            loads = [load for formula in statement.formulas for load in formula.loads]
-            first = max((written.get(load.buffer, -1.0) for load in loads), default=-1.0)
-        keys[id(statement)] = (first, number)
-        for buffer in statement.writes:
-            written[buffer] = max(first, written.get(buffer, -1.0))
-    return sorted(statements, key=lambda statement: keys[id(statement)])
 
 
 class Linking:

@@ -1,7 +1,8 @@
 """The order of a program's entries: first all that may fail, then what changes tensors from outside.
 
 An index may be out of range, and NumPy may refuse what a host call is given. A call that fails must leave
-everything as it was, so nothing outside is written before the last of these. Read next: schedule/lifetimes.py.
+everything as it was, so nothing outside is written before the last of these. Numbers come
+before arrays. Read next: schedule/in_place.py.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any
 from cleargrad.schedule.formulas import Buffer, Load
 from cleargrad.schedule.fuse import Nest
 from cleargrad.schedule.lifetimes import loads_in, reads_of, writes_of
-from cleargrad.schedule.statements import AddRows, Host, Native, Plan
+from cleargrad.schedule.statements import AddRows, Host, Native, Plan, Statement, Store
 
 
-def ordered(plan: Plan, entries: list[Any]) -> tuple[list[Any], int]:
+def failing_first(plan: Plan, entries: list[Any]) -> tuple[list[Any], int]:
     """The entries with writes as late as that takes, and how many come until nothing can fail any more."""
     failing = failing_entries(entries)
     if not failing:
@@ -85,3 +86,21 @@ def needed_for(positions: list[int], entries: list[Any]) -> set[int]:
             wanted.update(load.buffer for load in reads_of(entry))
             wanted.update(writes_of(entry))
     return found
+
+
+def scalars_first(statements: list[Statement]) -> list[Statement]:
+    """The statements with those of a single element moved forward as far as what they read allows.
+
+    Step counts and learning rates are ready, then, before the large updates that use them begin.
+    """
+    keys: dict[int, tuple[float, int]] = {}
+    written: dict[Buffer, float] = {}
+    for number, statement in enumerate(statements):
+        first = float(number)
+        if isinstance(statement, Store) and statement.place.buffer.shape == ():
+            loads = [load for formula in statement.formulas for load in formula.loads]
+            first = max((written.get(load.buffer, -1.0) for load in loads), default=-1.0)
+        keys[id(statement)] = (first, number)
+        for buffer in statement.writes:
+            written[buffer] = max(first, written.get(buffer, -1.0))
+    return sorted(statements, key=lambda statement: keys[id(statement)])

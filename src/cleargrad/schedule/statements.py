@@ -24,8 +24,8 @@ from cleargrad.ops.conversion import contiguous_format
 from cleargrad.ops.declare import Reduction, View
 from cleargrad.ops.op import OPS
 from cleargrad.ops.record import Call, Graph, Value
+from cleargrad.schedule.concatenation import described, homes
 from cleargrad.schedule.formulas import CHEAP, Buffer, Formulas, Lazy, Load, Number, contiguous, kind_of
-from cleargrad.schedule.joining import described, homes
 from cleargrad.schedule.slopes import TIMES, is_passing, slopes_ahead
 
 IDENTITY = trace(lambda x: identity(x))[0]
@@ -136,6 +136,9 @@ class Native:
     calls: tuple[Call, ...]  # what is computed
     values: dict[str, Value]  # which values of those calls the operands and results are
     can_fail: bool = False  # by an index that is out of range
+    zeros: tuple[
+        Value, ...
+    ] = ()  # operands of those calls that are nothing but zeros, which kernels need not read
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
@@ -160,6 +163,9 @@ class Plan:
     constants: list[tuple[Buffer, np.ndarray]] = field(default_factory=list)
     outputs: list[Buffer] = field(default_factory=list)
     writes: list[tuple[Any, Buffer]] = field(default_factory=list)  # outside tensors and what they become
+    notes: dict[str, int] = field(
+        default_factory=dict
+    )  # what was done beside naming statements, and how often
 
     def sharing(self, tensor: Any) -> list[Buffer]:
         """The outside buffers that lie in a tensor's memory."""
@@ -229,6 +235,11 @@ class Builder:
         taken: set[Buffer] = set()
         self.plan.outputs = [self.stored(value, taken) for value in self.graph.outputs]
         self.plan.writes = [(tensor, self.stored(value, taken)) for tensor, value in self.graph.writes]
+        self.plan.notes = {
+            "parts lie where they are concatenated": len(self.rooms.keys() & self.homes.keys()),
+            "slopes are kept for the backward pass": len(self.slopes),
+            "products are added to what is there": len(self.sums) // 2,
+        }
         return self.plan
 
     def buffer(self, shape: tuple, dtype: np.dtype, role: str, strides: tuple | None = None) -> Buffer:

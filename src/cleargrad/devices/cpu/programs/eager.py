@@ -24,13 +24,13 @@ from cleargrad.core.tensor import wrap
 from cleargrad.devices.cpu.llvm.jit import addresses
 from cleargrad.devices.cpu.llvm.reading import readable
 from cleargrad.devices.cpu.programs.chains import Chain
-from cleargrad.devices.cpu.programs.loops import conditions, kernel_of
+from cleargrad.devices.cpu.programs.loops import kernel_of
 from cleargrad.devices.cpu.programs.products import product
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.devices.cpu.programs.rules import step
 from cleargrad.devices.cpu.programs.signature import CHUNK, structure
 from cleargrad.devices.cpu.team import team
-from cleargrad.expr.expr import Expr
+from cleargrad.expr.expr import Expr, conditions
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Graph, Recorder
 from cleargrad.schedule.formulas import Buffer, Formulas, Load

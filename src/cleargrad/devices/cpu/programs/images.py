@@ -40,7 +40,7 @@ def attempted(native: Callable[[Any, Call], None]) -> Callable[[Any, Call], None
 
 def add(
     builder: Any, choose: Callable[..., Steps], calls: list[Call | None], operands: dict,
-    results: dict[str, Value], work: int, can_fail: bool = False,
+    results: dict[str, Value], work: int, can_fail: bool = False, zeros: tuple[Value, ...] = (),
 ) -> None:  # fmt: skip
     """Appends a statement for one call, or for several of which the last one gives the only result."""
     choose(threads=1)  # raises TooLarge while the host can still take over
@@ -52,7 +52,7 @@ def add(
     made = tuple(call for call in calls if call is not None)
     ends = {"place": made[-1].results[0]} if len(made) > 1 else {}
     values = {name: value for name, value in (operands | results | ends).items() if value is not None}
-    builder.plan.statements.append(Native(choose, loads, places, work, made, values, can_fail))
+    builder.plan.statements.append(Native(choose, loads, places, work, made, values, can_fail, zeros))
 
 
 def only_user(builder: Any, value: Value, name: str) -> Call | None:
@@ -163,7 +163,8 @@ def scatter_add(builder: Any, call: Call) -> None:
     operands = {"source": source, "indices": index, "gate": gated.operands[1] if gated else None}
     _, maker = source_of(builder, index)
     own = maker is not None and maker.op.name.startswith("max_pool")
-    add(builder, choose, calls, operands, {"place": result}, prod(shape) * 8, can_fail=not own)
+    results = {"place": result}
+    add(builder, choose, calls, operands, results, prod(shape) * 8, can_fail=not own, zeros=(base,))
     if gated is not None:
         seen = builder.formulas.reshape(builder.forms[result.index], gated.results[0].spec.shape)
         builder.forms[gated.results[0].index] = seen

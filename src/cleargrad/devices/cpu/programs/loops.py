@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from cleargrad.devices.cpu.programs.signature import (
     is_row,
     spills_fit,
 )
-from cleargrad.expr.expr import Expr, Var
+from cleargrad.expr.expr import conditions
 from cleargrad.schedule.formulas import Lazy, Load, Map, Number, kind_of
 from cleargrad.schedule.fuse import Member, Nest, Ref
 
@@ -549,18 +548,6 @@ class Emitter:
                 pointer = code.at(pointer, code.mul(index, self.word(slot)), memory)
                 slot += 1
         code.store(to_memory(code, value, kind_of(place.dtype)), code.at(pointer, column, memory))
-
-
-@cache
-def conditions(tree: Expr) -> frozenset[int]:
-    """The operands of an expression that choose between others: they are booleans, whatever is computed."""
-    if not isinstance(tree, Expr) or isinstance(tree, Var):
-        return frozenset()
-    found = {position for arg in tree.args for position in conditions(arg)}
-    chooser = {"where": 0, "drop": 1}.get(tree.primitive)
-    if chooser is not None and isinstance(tree.args[chooser], Var):
-        found.add(tree.args[chooser].position)
-    return frozenset(found)
 
 
 def register(kind: str) -> str:

@@ -33,7 +33,7 @@ from cleargrad.ops.record import Graph
 from cleargrad.schedule.formulas import Buffer, Load, Number, kind_of
 from cleargrad.schedule.fuse import Nest
 from cleargrad.schedule.lifetimes import arena, lifetimes, reads_of, writes_of
-from cleargrad.schedule.schedule import scheduled
+from cleargrad.schedule.passes import scheduled
 from cleargrad.schedule.statements import AddRows, Host, Native, Product
 
 

@@ -4,7 +4,7 @@ A text has more characters than there are different ones, so the rows of a small
 times over, and T[i] @ B multiplies each of them as often. (T @ B)[i] is the same to the last bit, since a row of a
 product does not depend on the others, with one product for each row of the table. (Backward, rows that belong to
 the same row of the table could be added up before they are multiplied; that would round otherwise, so it is not
-done.) `multiply_tables` is a pass from graph to graph. Read next: schedule/formulas.py.
+done.) `hoist_products_above_lookups` is a pass from graph to graph. Read next: schedule/formulas.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Rows:
     views: tuple[Call, ...] = ()
 
 
-def multiply_tables(graph: Graph) -> Graph:
+def hoist_products_above_lookups(graph: Graph) -> Graph:
     """Products with looked-up rows become products with the table they come from, where that is less work."""
     if not any(
         call.op.name == "index" and is_lookup(call.operands[0], call.operands[1], call)

@@ -1,7 +1,7 @@
-"""Parts that are computed where the whole will lie.
+"""Concatenation without copies: parts are computed where the whole will lie.
 
 The steps of a recurrent network are joined by cat. A value that is only stored to be copied into a cat is stored at
-its place there. Read next: schedule/fuse.py.
+its place there. Read next: schedule/slopes.py.
 """
 
 from __future__ import annotations
