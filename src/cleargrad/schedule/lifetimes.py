@@ -1,4 +1,4 @@
-"""Where buffers lie: one block of memory for all that is needed only within a step, planned by lifetimes.
+"""Liveness, aliasing and memory planning: where buffers lie in one block of memory, by when they are needed.
 
 Buffers whose lifetimes do not meet share memory. A buffer that is to become the new content of an outside
 tensor lies in that tensor's own memory, if nobody needs the old content any more. Large programs borrow their
