@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -152,6 +153,47 @@ def test_files_that_architecture_names_are_there() -> None:
         assert (PACKAGE / path).exists() or (ROOT / path).exists(), path
 
 
+# What to read next -----------------------------------------------------------------------------------------
+
+COMING = "schedule/reading.py"  # is being written
+YOURS = "cli/demo_script.py"  # is copied into a folder of the user's
+
+
+def read_next(file: str) -> str | None:
+    """The file that another one's docstring ends with: a path in the package, or in the same room."""
+    text = ast.get_docstring(ast.parse((PACKAGE / file).read_text(encoding="utf-8"))) or ""
+    found = re.search(r"Read\s+next:\s+([\w/.]+?)[,.]?(\s|$)", text)
+    if found is None:
+        return None
+    in_room = f"{file.split('/')[0]}/{found[1]}"
+    return in_room if (PACKAGE / in_room).exists() else found[1]
+
+
+def followed(file: str | None) -> list[str]:
+    """The files that are read, from one on, until one comes again."""
+    seen: list[str] = []
+    while file is not None and file not in seen and (PACKAGE / file).exists():
+        seen.append(file)
+        file = read_next(file)
+    return seen
+
+
+def test_what_to_read_next_is_there() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        file = str(path.relative_to(PACKAGE))
+        then = read_next(file)
+        if then is None:
+            assert file == YOURS, f"{file} does not say what to read next"
+        else:
+            assert (PACKAGE / then).exists() or (ROOT / then).exists() or then == COMING, f"{file} -> {then}"
+
+
+def test_reading_on_leads_through_everything_that_is_drawn() -> None:
+    """From the first file, and from the first of what a device makes of a schedule."""
+    read = {*followed("errors.py"), *followed("devices/cpu/programs/program.py")}
+    assert not {*stations(0), *stations(1)} - read
+
+
 # The ways that are drawn -----------------------------------------------------------------------------------
 
 
@@ -185,7 +227,7 @@ def test_the_way_of_an_op() -> None:
     x, y, grad = torch.randn(3, requires_grad=True), torch.randn(3), torch.ones(3)
     (x * y).backward(grad)
     forward = [entered(lambda: x * y) for _ in range(3)]  # now and then a call is looked at more closely
-    assert min(forward, key=len) <= set(way)
+    assert min(forward, key=len) <= {*way, "errors.py"}  # which knows the user's line
     z = x * y
     assert {"autograd/node.py", "autograd/walk.py"} <= set(way) & entered(lambda: z.backward(grad))
 

@@ -1,4 +1,4 @@
-"""cleargrad: PyTorch's API, gradients that explain themselves."""
+"""cleargrad: PyTorch's API, gradients that explain themselves. Read next: errors.py."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A nest runs over `rows` (shared among threads) and, inside a row, over `cols`. Its members are stores and
 reductions of whole rows; what one member makes another one takes without a way through memory, if both mean
 the same place. A statement joins the nest of what it reads, or one that reads the same memory. Reductions
-over leading dimensions form nests of their own kind (`columns`). Read next: devices/cpu/programs/loops.py.
+over leading dimensions form nests of their own kind (`columns`). Read next: schedule/order.py.
 """
 
 from __future__ import annotations

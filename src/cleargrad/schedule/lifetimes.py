@@ -2,8 +2,7 @@
 
 Buffers whose lifetimes do not meet share memory. A buffer that is to become the new content of an outside
 tensor lies in that tensor's own memory, if nobody needs the old content any more. Large programs borrow their
-block while they run, so that those of a function do not take memory each. Read next:
-devices/cpu/programs/program.py.
+block while they run, so that those of a function do not take memory each. Read next: schedule/schedule.py.
 """
 
 from __future__ import annotations
