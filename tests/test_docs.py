@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
+import cleargrad as torch
+
 ROOT = Path(__file__).parent.parent
+PACKAGE = Path(torch.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -121,11 +129,119 @@ def test_command_runs(line: str, project: Path) -> None:
 # Files -----------------------------------------------------------------------------------------------------
 
 
+def tool(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+LISTS = ARCHITECTURE.split("## Around the package")[0]
+
+
 def test_architecture_lists_every_file() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    files = {str(path.relative_to(ROOT / "src/cleargrad")) for path in (ROOT / "src/cleargrad").rglob("*.py")}
-    listed = re.findall(r"^\| `([\w/]+\.py)` \|", text.split("## Around the package")[0], re.M)
-    assert sorted(listed) == sorted(files)
+    """Once, with its own first lines; `python tools/file_rows.py` brings the lists up to date."""
+    listed = re.findall(r"^\| `([\w/]+\.py)` \|", LISTS, re.M)
+    assert len(set(listed)) == len(listed)
+    assert tool("file_rows").up_to_date(ARCHITECTURE) == ARCHITECTURE
+
+
+def test_files_that_architecture_names_are_there() -> None:
+    for path in set(re.findall(r"\b\w+/[\w/]+\.py\b", ARCHITECTURE)):
+        assert (PACKAGE / path).exists() or (ROOT / path).exists(), path
+
+
+# What to read next -----------------------------------------------------------------------------------------
+
+COMING = "schedule/reading.py"  # is being written
+YOURS = "cli/demo_script.py"  # is copied into a folder of the user's
+
+
+def read_next(file: str) -> str | None:
+    """The file that another one's docstring ends with: a path in the package, or in the same room."""
+    text = ast.get_docstring(ast.parse((PACKAGE / file).read_text(encoding="utf-8"))) or ""
+    found = re.search(r"Read\s+next:\s+([\w/.]+?)[,.]?(\s|$)", text)
+    if found is None:
+        return None
+    in_room = f"{file.split('/')[0]}/{found[1]}"
+    return in_room if (PACKAGE / in_room).exists() else found[1]
+
+
+def followed(file: str | None) -> list[str]:
+    """The files that are read, from one on, until one comes again."""
+    seen: list[str] = []
+    while file is not None and file not in seen and (PACKAGE / file).exists():
+        seen.append(file)
+        file = read_next(file)
+    return seen
+
+
+def test_what_to_read_next_is_there() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        file = str(path.relative_to(PACKAGE))
+        then = read_next(file)
+        if then is None:
+            assert file == YOURS, f"{file} does not say what to read next"
+        else:
+            assert (PACKAGE / then).exists() or (ROOT / then).exists() or then == COMING, f"{file} -> {then}"
+
+
+def test_reading_on_leads_through_everything_that_is_drawn() -> None:
+    """From the first file, and from the first of what a device makes of a schedule."""
+    read = {*followed("errors.py"), *followed("devices/cpu/programs/program.py")}
+    assert not {*stations(0), *stations(1)} - read
+
+
+# The ways that are drawn -----------------------------------------------------------------------------------
+
+
+def stations(number: int) -> list[str]:
+    """The files of a drawing, in its order."""
+    drawing = re.findall(r"^```\n(.*?)^```$", LISTS, re.S | re.M)[number]
+    return [path for _, path in re.findall(r"^.{0,12}\b(\d+)  ([\w/]+\.py)", drawing, re.M)]
+
+
+def entered(call: Callable[[], object]) -> set[str]:
+    """The files of the package whose functions run in a call."""
+    found = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        file = Path(frame.f_code.co_filename)
+        if event == "call" and file.is_relative_to(PACKAGE):
+            found.add(str(file.relative_to(PACKAGE)))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def test_the_way_of_an_op() -> None:
+    way = stations(0)
+    assert len(way) == 5
+    x, y, grad = torch.randn(3, requires_grad=True), torch.randn(3), torch.ones(3)
+    (x * y).backward(grad)
+    forward = [entered(lambda: x * y) for _ in range(3)]  # now and then a call is looked at more closely
+    assert min(forward, key=len) <= {*way, "errors.py"}  # which knows the user's line
+    z = x * y
+    assert {"autograd/node.py", "autograd/walk.py"} <= set(way) & entered(lambda: z.backward(grad))
+
+
+def test_the_way_of_a_trace() -> None:
+    way = stations(1)
+    assert len(way) == 12
+    weight = torch.randn(4, 4)
+    step = torch.compile(lambda x: ((x @ weight).tanh() * 3).square().mean())
+    x = torch.randn(37, 4)
+    files: set[str] = set()
+    for _ in range(3):
+        files |= entered(lambda: step(x))
+    assert set(way) <= files, set(way) - files
 
 
 def test_links_lead_somewhere() -> None:

@@ -34,7 +34,9 @@ SMOKE = """
 import tempfile, warnings
 from pathlib import Path
 import cleargrad as torch
-from cleargrad import doctor, nn
+import cleargrad.backends.cudnn
+from cleargrad import doctor, fx, nn
+assert torch.backends.cudnn.is_available() is False and fx.__name__ == "cleargrad.fx"
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.02)

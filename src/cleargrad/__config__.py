@@ -1,4 +1,4 @@
-"""torch.__config__: what this build is made of, as text."""
+"""torch.__config__: what this build is made of, as text. Read next: threads.py."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""cleargrad: PyTorch's API, gradients that explain themselves."""
+"""cleargrad: PyTorch's API, gradients that explain themselves. Read next: errors.py."""
 
 from __future__ import annotations
 
 import warnings as _warnings
 from math import e, inf, nan, pi
 from typing import Any as _Any
+
+# Modules that are here because PyTorch has them lie in a folder of their own: `cleargrad.fx` is torch_names/fx.py.
+__path__.append(f"{__path__[0]}/torch_names")
 
 from cleargrad import autograd
 from cleargrad.devices.cpu import native as _native

@@ -1,4 +1,4 @@
-"""`python -m cleargrad` is the command line."""
+"""`python -m cleargrad` is the command line. Read next: cli/__init__.py."""
 
 import sys
 

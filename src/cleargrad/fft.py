@@ -1,4 +1,4 @@
-"""torch.fft: Fourier transforms, collected from the ops' declarations."""
+"""torch.fft: Fourier transforms, collected from the ops' declarations. Read next: ops/fourier.py."""
 
 from cleargrad import ops as _ops
 

@@ -2,7 +2,7 @@
 
 `missing` makes a stand-in for one name. It is a class, so that a program may also test `isinstance` against it
 or derive from it; only making an instance, or calling it, is refused. `MissingModule` is a module of such names.
-Read next: onnx/__init__.py, which uses it.
+Read next: torch_names/onnx/__init__.py, which uses it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How things look in a notebook: small pieces of HTML without a script or a style sheet, legible on light and dark.
 
 In: plain values (arrays, names, rows of dictionaries). Out: HTML for `_repr_html_` methods, which live with the
-things that they show. Next: tensor.py, nn/module.py, doctor/ledger.py.
+things that they show. Read next: tensor.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ In: the tensor's numbers as a NumPy array and the facts named beside them (dtype
 Out: a string such as `tensor([[1., 2.]], dtype=torch.float64, grad_fn=<MulBackward0>)`.
 The way there: pick the elements that will be seen (`_select_shown`), write each one (`_write_cells`),
 lay them out in brackets (`_lay_out`), then add what cannot be read off the numbers (`_suffixes`).
-Next: tensor.py, whose `__repr__` and `__format__` call this file.
+Read next: tensor.py, whose `__repr__` and `__format__` call this file.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""torch.special: special functions, collected from the ops' declarations."""
+"""torch.special: special functions, collected from the ops' declarations.
+
+Read next: ops/special_functions.py.
+"""
 
 from cleargrad import ops as _ops
 

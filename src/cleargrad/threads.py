@@ -1,7 +1,7 @@
 """How many threads compute: torch.get_num_threads and its kin.
 
 The threads are those of NumPy's linear algebra library, which threadpoolctl finds, whichever it is, and those of
-the team that runs machine code (devices/cpu/team.py), which reads `chosen`. Read next: settings.py.
+the team that runs machine code (devices/cpu/team.py), which reads `chosen`. Read next: torch_names/settings.py.
 """
 
 from __future__ import annotations

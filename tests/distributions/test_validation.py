@@ -144,10 +144,9 @@ def test_subclasses_expand_only_what_they_can(library: Any) -> None:
 def test_modules_have_the_names_that_programs_import() -> None:
     from cleargrad.distributions.categorical import Categorical
     from cleargrad.distributions.half_normal import HalfNormal
+    from cleargrad.distributions.kl import kl_divergence
     from cleargrad.distributions.normal import Normal
     from cleargrad.distributions.relaxed_categorical import ExpRelaxedCategorical
-
-    from cleargrad.distributions.kl import kl_divergence
     from cleargrad.distributions.utils import broadcast_all, probs_to_logits
 
     assert Normal is cleargrad.distributions.Normal and HalfNormal is cleargrad.distributions.HalfNormal

@@ -1,7 +1,7 @@
 """torch.amp.GradScaler: losses are scaled up so that half-precision gradients do not vanish.
 
 Per optimizer and iteration a scaler goes READY -> UNSCALED -> STEPPED, and `update` starts again: a scale that
-led to an overflow shrinks, one that has been good for long enough grows. Read next: cuda/__init__.py.
+led to an overflow shrinks, one that has been good for long enough grows. Read next: optim/optimizer.py.
 """
 
 from __future__ import annotations

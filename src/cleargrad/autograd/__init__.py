@@ -1,6 +1,7 @@
 """torch.autograd: automatic differentiation.
 
 plan.py and node.py are the graph, walk.py the backward pass; the other files are PyTorch's functions on top.
+Read next: autograd/plan.py.
 """
 
 import importlib

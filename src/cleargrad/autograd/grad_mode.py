@@ -1,4 +1,4 @@
-"""torch.autograd.grad_mode: the switches of gradients under PyTorch's path."""
+"""torch.autograd.grad_mode: the switches of gradients under PyTorch's path. Read next: autograd/modes.py."""
 
 from cleargrad.autograd.modes import enable_grad as enable_grad
 from cleargrad.autograd.modes import inference_mode as inference_mode

@@ -1,7 +1,7 @@
 """torch.autograd.variable: Variable, a Tensor's name before tensors had gradients themselves.
 
 `Variable(data, requires_grad=True)` gives a tensor on the same memory with no history; nothing has the type
-Variable itself.
+Variable itself. Read next: core/tensor.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`cleargrad run script.py ...`: a program that says `import torch` runs on cleargrad, unchanged.
 
 The program sees what it would see under `python`: its own `__main__` module, `sys.argv`, first entry of `sys.path`,
-exit status and traceback. What it imports as `torch` is compat.py's matter.
+exit status and traceback. What it imports as `torch` is compat.py's matter. Read next: compat.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A known call comes again: code that is written for its pattern matches it and makes its result.
+"""The short way of a call that the trace knows: code written for its pattern matches it and makes its result.
 
 Most calls that wait come as they came the last time, and then Python's time is all they cost. What has to be
 compared follows from the kinds of a step's operands, and what has to be made from which of them need gradients. So

@@ -1,4 +1,4 @@
-"""Programs made beside the loop: one thread records and compiles, while the script goes on call by call.
+"""Background compilation: one thread records and compiles, while the script goes on call by call.
 
 A program gives the bits that single calls give, so it does not matter when it takes over. The thread gives way to
 the loop (core/pace.py), and is there only as long as it has something to do: a script that ends has to wait for

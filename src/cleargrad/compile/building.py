@@ -1,4 +1,4 @@
-"""Building: the steps of a trace become the graph of a program.
+"""Recording a trace as a graph: its steps are made once more, on stand-ins for tensors.
 
 Every act is recorded once more, on stand-ins for the tensors of the trace. What repeats itself (the same layer, the
 same gradient, the same rule for many parameters) is recorded once for operands of one layout, and copied. Read

@@ -1,7 +1,7 @@
-"""An ending: the program of a trace, for what is left alive when the trace ends.
+"""From a trace to its program: an ending is the program for what is left alive when the trace ends.
 
 `ending_of` has the graph built and compiled. `Ending.run` binds the memory of sources, runs the program, and gives
-the tensors that still wait their values. Read next: devices/cpu/programs/program.py.
+the tensors that still wait their values. Read next: graph/passes.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Backward passes behind a look: somebody has asked for the loss, so its graph was made by the trace before.
+"""Backward passes after somebody has looked at the loss, whose graph was made by the trace before.
 
 A look ends a trace, and `backward()` begins the next. What its nodes have saved are values then, which come from
 outside. But the trace that has ended says how the graph grew, and so which steps the pass takes, and which saved

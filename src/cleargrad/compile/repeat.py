@@ -1,4 +1,4 @@
-"""What is recorded once and copied: the calls of a function for operands of one layout, a rule for many parameters.
+"""Templates: calls that repeat themselves (layers, gradients, optimizer rules) are recorded once and copied.
 
 What comes in are values of a graph that is being built, what goes out are further calls there. A `Template` has the
 calls of a fused op, a gradient or a step, for which other operands can stand. A `Pattern` has those of an

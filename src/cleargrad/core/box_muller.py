@@ -1,4 +1,4 @@
-"""Uniform numbers in, normal numbers out, with the very bits that PyTorch's AVX2 kernel produces.
+"""Normal random numbers by Box and Muller: uniform numbers in, the very bits of PyTorch's AVX2 kernel out.
 
 PyTorch computes float32 normals with short polynomials for log, sine and cosine (the Cephes ones) in fused
 multiply-adds: one rounding per step. NumPy has no such instruction, so each fused step is done in float64,

@@ -78,6 +78,7 @@ class Driver:
 
     type: str  # as in `device.type`
     has_values = True  # whether what is computed there can be known
+    addressed = False  # whether memory is an array at the device's address, which is the layout as well
 
     def place(self, asked: device) -> device:
         """The device that a name means, such as the current one of several."""
@@ -111,6 +112,7 @@ class Driver:
 
 
 drivers: dict[str, Driver] = {}  # by type
+makers: dict[str, Callable[[], Driver | None]] = {}  # of drivers that are made when they are first asked for
 
 
 def register(driver: Driver) -> None:
@@ -144,7 +146,8 @@ class Held:
     probe = False  # as against what a proof puts in the place of values (compile/proofs/witness.py)
 
     def __init__(self, place: device, driver: Driver, memory: Any, form: np.ndarray):
-        self.place, self.driver, self.memory, self.form = place, driver, memory, form
+        self.place, self.driver, self.memory = place, driver, memory
+        self.form = memory if driver.addressed else form
 
     def __reduce__(self) -> tuple:
         """Pickled, it is an array, which goes to the same device again."""
@@ -222,7 +225,11 @@ def check(where: device | str | int | None) -> device:
         return CPU
     driver = drivers.get(place.type)
     if driver is None:
-        raise unavailable(place)
+        make = makers.pop(place.type, None)
+        driver = None if make is None else make()
+        if driver is None:
+            raise unavailable(place)
+        register(driver)
     return driver.place(place)
 
 

@@ -2,6 +2,7 @@
 
 NumPy calls the same functions, except where AVX-512 gives it ones of its own, whose last bit may be another. There
 the elements go through Python's `math`, which takes about 0.1 microseconds each. Used by core/generator.py.
+Read next: core/generator.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds for the current thread: whether gradients are recorded, and who else wants to see every op.
+"""Modes of the current thread: whether gradients are recorded, and who else wants to see every op.
 
 The door of an op reads one word on every call, `gate.how or mode.how`: NO_GRAD, GRAD, or SPECIAL, behind
 which everything unusual hides. Read next: core/tensor.py.

@@ -1,4 +1,4 @@
-"""The pace of work that is done beside a loop: it gives way, again and again, so that no step is held up.
+"""Background work that gives way to the training loop: it rests again and again, so that no step is held up.
 
 A thread that works in Python has Python's lock for milliseconds, and a loop that comes out of machine code waits as
 long for it, hundreds of times in a step. So the other thread cuts its work into short pieces, and rests after each

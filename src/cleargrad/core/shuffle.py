@@ -1,4 +1,4 @@
-"""The swaps of a shuffle in, the shuffled order out, without making the swaps one by one.
+"""Random permutations by Fisher and Yates: the swaps in, the shuffled order out, without swapping one by one.
 
 Step i of a Fisher-Yates shuffle swaps position i with a partner at i or behind it. What ends up at i is what
 lies at the partner just before step i: the number that the previous step with the same partner put there, or,

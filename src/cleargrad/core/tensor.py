@@ -1,7 +1,7 @@
 """The tensor record: an array, its place in the graph, its gradient, and the version of its memory.
 
 Only what every layer needs stands here; ops attach the rest of PyTorch's methods (see tensor.py at the top).
-Read next: autograd/node.py.
+Read next: expr/expr.py.
 
 Fields:
   _data   the NumPy array; its strides are the tensor's strides, so views need no machinery of their own. The slot

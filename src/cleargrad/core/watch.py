@@ -1,4 +1,4 @@
-"""Who listens to the life of gradients: nobody, or an observer of the doctor's.
+"""The doctor's hook in the engine: who listens to the life of gradients, nobody or one observer.
 
 The backward walk looks here once per leaf, and a compiled function once per call; with nobody listening that is all
 it costs. Everything else the doctor hears through hooks and patches, as it does on PyTorch. Read next:

@@ -1,6 +1,7 @@
 """cleargrad.datasets: small real data that comes with the package, for demos, examples and tests.
 
-Nothing is downloaded. Where each set comes from, and its licence, is in the text file beside it.
+Nothing is downloaded. Where each set comes from, and its licence, is in the text file beside it. Read next:
+cli/demo.py.
 """
 
 from __future__ import annotations

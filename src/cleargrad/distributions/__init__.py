@@ -1,6 +1,7 @@
 """torch.distributions: random variables with parameters, their samples, densities, entropies and divergences.
 
 Read first: distributions/utils.py and distributions/constraints.py, then distributions/distribution.py.
+Read next: distributions/utils.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """kl_divergence: ∫ p log(p / q) in closed form, for the pairs of distributions that have one.
 
 Here are the table of pairs, the way a pair of subclasses finds its entry, and the pairs of one family with
-itself; pairs of different families are in distributions/kl_pairs.py. Read next: that file.
+itself; pairs of different families are in distributions/kl_pairs.py. Read next:
+distributions/kl_pairs.py.
 """
 
 from __future__ import annotations

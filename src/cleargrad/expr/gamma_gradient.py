@@ -1,4 +1,4 @@
-"""How gamma and Dirichlet numbers move with their concentration: the gradients of reparameterised draws.
+"""Reparameterised gradients: how gamma and Dirichlet numbers move with their concentration.
 
 A number x drawn from a distribution function F with density p moves by −(∂F/∂α) / p when α moves (Figurnov et
 al. 2018). Here F is a power of x times a series or a continued fraction, whose derivative is taken with an

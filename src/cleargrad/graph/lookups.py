@@ -1,4 +1,4 @@
-"""Products with rows that are looked up in a table: the table is multiplied instead, where it has fewer rows.
+"""Embeddings times matrices: where a table has fewer rows than are looked up in it, the table is multiplied.
 
 A text has more characters than there are different ones, so the rows of a small embedding are looked up many
 times over, and T[i] @ B multiplies each of them as often. (T @ B)[i] is the same to the last bit, since a row of a

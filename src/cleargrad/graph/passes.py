@@ -1,4 +1,4 @@
-"""What is done to a recorded graph before it is compiled: a list of functions, each from graph to graph.
+"""Graph passes: what is done to a recorded graph before it is compiled, as a list of named functions.
 
 They know nothing of machines. `replay` gives the same numbers before and after each of them. Read next:
 schedule/formulas.py.

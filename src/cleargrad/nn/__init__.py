@@ -1,6 +1,7 @@
 """torch.nn: modules, parameters, functions and starting values.
 
-Modules and parameters are loaded when they are first asked for (nn/modules/__init__.py).
+Modules and parameters are loaded when they are first asked for (nn/modules/__init__.py). Read next:
+nn/parameter.py.
 """
 
 from __future__ import annotations

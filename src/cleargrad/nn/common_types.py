@@ -1,4 +1,4 @@
-"""torch.nn.common_types: names for the types of sizes, for annotations."""
+"""torch.nn.common_types: names for the types of sizes, for annotations. Read next: nn/modules/utils.py."""
 
 from __future__ import annotations
 

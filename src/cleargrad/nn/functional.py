@@ -1,6 +1,6 @@
 """torch.nn.functional, collected from the ops' declarations.
 
-Convolutions, pooling, activations, normalisation and losses.
+Convolutions, pooling, activations, normalisation and losses. Read next: ops/activation.py.
 """
 
 from cleargrad import ops as _ops

@@ -1,4 +1,7 @@
-"""Every op, one declaration each: op.py is the record, apply.py the door, the others are declarations."""
+"""Every op, one declaration each: op.py is the record, apply.py the door, the others are declarations.
+
+Read next: ops/op.py.
+"""
 
 from __future__ import annotations
 

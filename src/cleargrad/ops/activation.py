@@ -1,7 +1,7 @@
 """Activation functions: smooth, piecewise linear, gated.
 
 Rectifiers are in ops/rectifier.py; softmax, which looks at a whole dimension, is in ops/softmax.py. Read
-next: that file.
+next: ops/softmax.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A point reads the entries around it, with weights. Its derivatives in the grid's coordinates differ from its
 value only in the weights, so that one op and its adjoint, with the attribute `order`, give gradients of every
-order. Kernels are in devices/cpu/arrays/resample.py.
+order. Kernels are in devices/cpu/arrays/resample.py. Read next: compile/__init__.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Losses of one element of input and target at a time, and what all losses share.
 
 `elementwise_loss` turns a scalar formula into a loss with a reduction that is one node in the graph, as in
-PyTorch. Losses over classes are in ops/cross_entropy.py. Read next: that file.
+PyTorch. Losses over classes are in ops/cross_entropy.py. Read next:
+ops/cross_entropy.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Arithmetic, element by element: the operators of Python and what PyTorch builds on them.
 
-What limits and joins numbers (maximum, clamp, lerp) is in ops/bounds.py. Read next: that.
+What limits and joins numbers (maximum, clamp, lerp) is in ops/bounds.py. Read next: ops/bounds.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """torch.optim: fifteen optimizers, each one rule, and the schedules of their learning rates.
 
-Each is loaded when it is first asked for, since a program steps with one of them.
+Each is loaded when it is first asked for, since a program steps with one of them. Read next:
+optim/optimizer.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """torch.optim.swa_utils: averages of a model's parameters over training, and their learning rate.
 
-Stochastic weight averaging (Izmailov et al. 2018) and exponential moving averages.
+Stochastic weight averaging (Izmailov et al. 2018) and exponential moving averages. Read next:
+optim/accumulation.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Concatenation without copies: parts are computed where the whole will lie.
+"""Concatenation without copies: the parts of a cat are computed where the whole will lie.
 
 The steps of a recurrent network are joined by cat. A value that is only stored to be copied into a cat is stored at
 its place there. Read next: schedule/slopes.py.

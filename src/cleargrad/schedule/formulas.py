@@ -1,4 +1,4 @@
-"""What an element of a value is, as a formula of memory: the form in which the compiler fuses.
+"""Elementwise fusion: what an element of a value is, as a formula of memory.
 
 A `Load` is an element of a buffer at an affine place (a stride per dimension, an offset, and perhaps a place
 that another formula names); a `Map` is a scalar expression of others. Views and broadcasts change the strides

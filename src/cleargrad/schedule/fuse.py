@@ -1,4 +1,4 @@
-"""Joins statements into nests: loops that keep what they compute in registers.
+"""Loop fusion: statements are joined into nests, loops that keep what they compute in registers.
 
 A nest runs over `rows` (shared among threads) and, inside a row, over `cols`. Its members are stores and
 reductions of whole rows; what one member makes another one takes without a way through memory, if both mean

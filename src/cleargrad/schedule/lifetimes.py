@@ -1,4 +1,4 @@
-"""Where buffers lie: one block of memory for all that is needed only within a step, planned by lifetimes.
+"""Liveness and memory planning: where buffers lie in one block of memory, by when they are needed.
 
 Buffers whose lifetimes do not meet share memory. Large programs borrow their block while they run, so that those of
 a function do not take memory each. Read next: schedule/order.py.

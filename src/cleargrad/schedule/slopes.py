@@ -1,4 +1,4 @@
-"""Slopes that are computed together with their functions, and kept for the backward pass.
+"""Derivatives kept from the forward pass: slopes that are computed together with their functions.
 
 gelu and its like have slopes that are dear, and made of the same parts as the function itself. Computed backward,
 they need all of it again, and x. Computed forward, they cost a little more than the function, and x can go: the

@@ -1,4 +1,4 @@
-"""From a recorded graph to statements: what is stored where, computed by which formula.
+"""Lowering: from a recorded graph to statements, which say what is stored where, computed by which formula.
 
 Elementwise calls become formulas, views change formulas, and only what somebody must find in memory becomes a
 statement: a `Store`, a `Reduce`, a `Product` of matrices, or a `Host` call of an op's own kernel where the

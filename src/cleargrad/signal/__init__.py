@@ -1,3 +1,3 @@
-"""torch.signal: so far its windows."""
+"""torch.signal: so far its windows. Read next: signal/windows.py."""
 
 from cleargrad.signal import windows as windows

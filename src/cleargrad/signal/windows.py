@@ -1,4 +1,4 @@
-"""torch.signal.windows, collected from the ops' declarations."""
+"""torch.signal.windows, collected from the ops' declarations. Read next: ops/windows.py."""
 
 from cleargrad import ops as _ops
 

@@ -1,4 +1,7 @@
-"""torch.utils: data loading and more; each part is imported when it is first used."""
+"""torch.utils: data loading and more; each part is imported when it is first used.
+
+Read next: utils/checkpoint.py.
+"""
 
 import importlib
 import pkgutil

@@ -1,4 +1,7 @@
-"""torch.utils.collect_env: what a report of a problem should say about the machine, as text."""
+"""torch.utils.collect_env: what a report of a problem should say about the machine, as text.
+
+Read next: cli/info.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""torch.utils.cpp_extension: C++ and CUDA code compiled into a program, which cleargrad does not do."""
+"""torch.utils.cpp_extension: C++ and CUDA code compiled into a program, which cleargrad does not do.
+
+Read next: missing.py.
+"""
 
 from cleargrad.missing import all_missing
 

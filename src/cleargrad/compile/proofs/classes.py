@@ -1,4 +1,4 @@
-"""Whether a class is as it was.
+"""Guards on classes: whether a class is as it was.
 
 CPython gives a class another tag when it, or one that it is derived from, is changed: an attribute is set or
 deleted, bases are replaced. A guard that compares the tag knows that what is found in the class, and how, is the

@@ -2,6 +2,7 @@
 
 A column is something that happened to gradients; a lane is a set of parameters to which the same happened, with
 what was in their buckets after each column. Drawn by reports/buckets_figure.py, written out by as_json.py.
+Read next: doctor/reports/buckets_figure.py.
 """
 
 from __future__ import annotations

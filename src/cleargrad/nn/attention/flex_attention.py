@@ -1,4 +1,7 @@
-"""torch.nn.attention.flex_attention: attention with scores changed by a function, which cleargrad does not have."""
+"""torch.nn.attention.flex_attention: attention with scores changed by a function, which cleargrad does not have.
+
+Read next: ops/attention.py.
+"""
 
 from cleargrad.missing import all_missing
 

@@ -1,6 +1,7 @@
 """torch.nn.modules: every module, one file per family.
 
 A family's file is loaded when one of its modules is first asked for: most programs use a few of them.
+Read next: nn/modules/container.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""torch.nn.modules.module: Module under PyTorch's path, and the hooks on all modules."""
+"""torch.nn.modules.module: Module under PyTorch's path, and the hooks on all modules.
+
+Read next: nn/module.py.
+"""
 
 from cleargrad.nn.hooks import (
     register_module_backward_hook,

@@ -1,4 +1,4 @@
-"""torch.nn.modules.utils: numbers that stand for one number per dimension."""
+"""torch.nn.modules.utils: numbers that stand for one number per dimension. Read next: nn/modules/conv.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """DistributedDataParallel for a group of one process: gradients are already the mean over all.
 
-Read next: jit/__init__.py.
+Read next: distributed/__init__.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""torch.nn.utils: gradients clipped, parameters as vectors, and other things done to modules from outside."""
+"""torch.nn.utils: gradients clipped, parameters as vectors, and other things done to modules from outside.
+
+Read next: nn/utils/clip_grad.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters as one vector, and a vector as parameters."""
+"""Parameters as one vector, and a vector as parameters. Read next: nn/utils/rnn.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""torch.nn.utils.memory_format: the weights of convolutions in another order in memory."""
+"""torch.nn.utils.memory_format: the weights of convolutions in another order in memory.
+
+Read next: ops/conversion.py.
+"""
 
 from __future__ import annotations
 

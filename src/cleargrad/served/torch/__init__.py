@@ -1,4 +1,7 @@
-"""What `import torch` finds in a program started by `cleargrad run`: cleargrad under PyTorch's name."""
+"""What `import torch` finds in a program started by `cleargrad run`: cleargrad under PyTorch's name.
+
+Read next: compat.py.
+"""
 
 from cleargrad.compat import fill
 

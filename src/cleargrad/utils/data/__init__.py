@@ -1,4 +1,7 @@
-"""torch.utils.data: datasets, the order in which they are read, and batches of them."""
+"""torch.utils.data: datasets, the order in which they are read, and batches of them.
+
+Read next: utils/data/dataset.py.
+"""
 
 from cleargrad.utils.data.collate import default_collate, default_convert
 from cleargrad.utils.data.dataloader import DataLoader

@@ -1,1 +1,4 @@
-"""Array-level kernels for the CPU, written on NumPy: plain arrays in, plain arrays out, no autograd."""
+"""Array-level kernels for the CPU, written on NumPy: plain arrays in, plain arrays out, no autograd.
+
+Read next: devices/cpu/arrays/precision.py.
+"""

@@ -4,10 +4,11 @@ In: x (N, C, *S), w (O, C/groups, *K) and g (N, O, *T), already validated, with 
 as tuples of one entry per spatial dimension. Out: a new array. The map is linear in x and in w, and the three
 functions are each other's adjoints, so gradients of any order stay within them:
 `convolve` is the map, `convolve_input` its adjoint in x (a transposed convolution), `convolve_weight` in w.
-Adjoints are plain transposes: the caller conjugates complex arguments. Next: pooling.py.
+Adjoints are plain transposes: the caller conjugates complex arguments.
 
 All three multiply the same matrix of columns, one column per output position, holding the inputs it sees.
-The matrix is built a block at a time, so that it stays in cache while it is multiplied.
+The matrix is built a block at a time, so that it stays in cache while it is multiplied. Read next:
+ops/convolution.py.
 """
 
 import math

@@ -3,7 +3,7 @@
 The functions mean what their namesakes in convolution.py and pooling.py mean, which are called instead where
 there is no compiler (llvmlite), for dtypes other than float32 and float64, and for windows too large for a
 thread's memory. Machine code comes from devices/cpu/kernels/convolution.py and devices/cpu/kernels/pooling.py.
-Next: recurrent.py.
+Read next: devices/cpu/launch.py.
 """
 
 from __future__ import annotations

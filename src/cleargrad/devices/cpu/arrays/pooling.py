@@ -4,7 +4,7 @@ In: x (N, C, *S), already validated, with one tuple entry per spatial dimension.
 linear and come with their adjoints. Maxima return (values, indices), where an index counts positions in the
 flattened spatial plane; the gradient of the values is `scatter_plane` at these indices, whose adjoint is
 `gather_plane`. Ties go to the first position of a window, and NaN wins over everything, the last NaN of a
-window, as in PyTorch. Next: resample.py.
+window, as in PyTorch. Read next: ops/pooling.py.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""The precision kernels compute in: half types are summed in float32 and rounded once, as PyTorch does."""
+"""The precision kernels compute in: half types are summed in float32 and rounded once, as PyTorch does.
+
+Read next: devices/cpu/arrays/sums.py.
+"""
 
 import numpy as np
 

@@ -10,6 +10,8 @@ adding them with weights, so both are linear in x, and each reader comes with it
   differentiated in each coordinate of the grid: only the weights change, so the same functions compute
   derivatives of every order.
 Coordinates follow PyTorch's arithmetic in its order, because a rounding decides which entry is read.
+
+Read next: ops/resample.py.
 """
 
 import math

@@ -9,6 +9,8 @@ the order of the values, as PyTorch does. Measured for 768 rows of 128 float32, 
     one-hot matrix product  0.16      10      (65 classes; 89 ms for 50000)
     flat np.add.at          0.19      18
     flat, pairs as complex  0.12       8      (chosen)
+
+Read next: ops/scattering.py.
 """
 
 from __future__ import annotations

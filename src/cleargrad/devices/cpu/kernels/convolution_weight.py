@@ -4,7 +4,7 @@ outputs.
 A unit of work is a share of all blocks of outputs, whose sums it keeps in memory of its own; a second kernel
 adds the shares. With many results per group their gradient is turned around, so that vectors hold results
 (`ByResults`); with few of them, as in depthwise convolutions, vectors hold neighbouring outputs
-(`ByOutputs`). Read next: convolution.py.
+(`ByOutputs`). Read next: devices/cpu/kernels/convolution.py.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""LLVM: its assembly language, scalar expressions written in it, and machine code made of it."""
+"""LLVM: its assembly language, scalar expressions written in it, and machine code made of it.
+
+Read next: devices/cpu/llvm/text.py.
+"""

@@ -3,7 +3,7 @@
 A row is walked once per level of its reductions: first what the first reductions need, then what needs their
 results, and so on. What does not change inside a loop is computed outside; what two walks need and is dear lies
 in the thread's scratch memory meanwhile. Nests of the same signature (devices/cpu/programs/signature.py) share
-their code. Read next: schedule/lifetimes.py.
+their code. Read next: devices/cpu/llvm/text.py.
 """
 
 from __future__ import annotations

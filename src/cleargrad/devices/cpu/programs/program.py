@@ -3,7 +3,7 @@ calls).
 
 `Program(graph)` compiles a recorded graph; `run` binds inputs and outside tensors by reference, runs, and
 gives back the outputs. What outside tensors become is in their memory afterwards. Read next:
-compile/capture.py.
+devices/cpu/programs/loops.py.
 """
 
 from __future__ import annotations

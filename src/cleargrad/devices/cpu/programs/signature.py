@@ -1,4 +1,4 @@
-"""What the code of a nest depends on: its signature, and how its work is cut.
+"""The key of a nest's kernel: what its code depends on, and how its work is cut.
 
 `structure` walks through a nest and gives the key of its code, which all nests of that structure share, and the
 arguments of this one: extents, strides, addresses, and numbers that may be others for another batch, such as how

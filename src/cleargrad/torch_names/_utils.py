@@ -1,4 +1,7 @@
-"""torch._utils: several tensors as one vector, and back, for programs that send them together."""
+"""torch._utils: several tensors as one vector, and back, for programs that send them together.
+
+Read next: torch_names/compiler.py.
+"""
 
 from __future__ import annotations
 

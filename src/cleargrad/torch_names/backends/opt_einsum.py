@@ -1,4 +1,7 @@
-"""torch.backends.opt_einsum: a library that orders the products of einsum, which cleargrad does not use."""
+"""torch.backends.opt_einsum: a library that orders the products of einsum, which cleargrad does not use.
+
+Read next: torch_names/backends/cpu.py.
+"""
 
 from __future__ import annotations
 

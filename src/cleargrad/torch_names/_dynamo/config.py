@@ -1,4 +1,7 @@
-"""torch._dynamo.config: options of PyTorch's compiler. A program may set any; they change nothing."""
+"""torch._dynamo.config: options of PyTorch's compiler. A program may set any; they change nothing.
+
+Read next: torch_names/_dynamo/utils.py.
+"""
 
 suppress_errors = False
 verbose = False

@@ -1,4 +1,7 @@
-"""torch._dynamo.utils: what the compiler can do, for libraries that ask."""
+"""torch._dynamo.utils: what the compiler can do, for libraries that ask.
+
+Read next: torch_names/_inductor/__init__.py.
+"""
 
 from __future__ import annotations
 

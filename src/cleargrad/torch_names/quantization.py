@@ -1,4 +1,7 @@
-"""torch.quantization: the old name of torch.ao.quantization."""
+"""torch.quantization: the old name of torch.ao.quantization.
+
+Read next: torch_names/ao/quantization/__init__.py.
+"""
 
 from cleargrad.ao import quantization as _quantization
 

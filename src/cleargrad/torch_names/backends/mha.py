@@ -1,4 +1,7 @@
-"""torch.backends.mha: the short cut of attention layers in evaluation, which cleargrad does not need."""
+"""torch.backends.mha: the short cut of attention layers in evaluation, which cleargrad does not need.
+
+Read next: torch_names/backends/opt_einsum.py.
+"""
 
 _enabled = True
 

@@ -1,4 +1,7 @@
-"""torch.version: the version whose behaviour this is, and what it was built with: neither CUDA nor HIP."""
+"""torch.version: the version whose behaviour this is, and what it was built with: neither CUDA nor HIP.
+
+Read next: torch_names/torch_version.py.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """torch.onnx.symbolic_helper: decorators of functions that write a model's parts to an ONNX file.
 
-Libraries define such functions when they are imported; cleargrad never calls them.
+Libraries define such functions when they are imported; cleargrad never calls them. Read next:
+torch_names/fx.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""torch.torch_version: version numbers that compare as numbers, whatever they are compared with."""
+"""torch.torch_version: version numbers that compare as numbers, whatever they are compared with.
+
+Read next: compat.py.
+"""
 
 from __future__ import annotations
 

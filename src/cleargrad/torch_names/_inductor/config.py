@@ -1,4 +1,7 @@
-"""torch._inductor.config: options of PyTorch's kernel writer. A program may set any; they change nothing."""
+"""torch._inductor.config: options of PyTorch's kernel writer. A program may set any; they change nothing.
+
+Read next: torch_names/jit/__init__.py.
+"""
 
 fx_graph_cache = True
 coordinate_descent_tuning = False

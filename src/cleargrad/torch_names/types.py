@@ -1,4 +1,4 @@
-"""torch.types: names for the types of arguments, for annotations."""
+"""torch.types: names for the types of arguments, for annotations. Read next: torch_names/version.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""torch.backends.mkl: Intel's linear algebra, which NumPy may use and cleargrad does not ask for."""
+"""torch.backends.mkl: Intel's linear algebra, which NumPy may use and cleargrad does not ask for.
+
+Read next: torch_names/backends/mkldnn.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch._C: PyTorch's compiled part, of which programs use a few names."""
+"""torch._C: PyTorch's compiled part, of which programs use a few names. Read next: torch_names/_utils.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""torch.jit.annotations: names of types that compiled code would read from annotations."""
+"""torch.jit.annotations: names of types that compiled code would read from annotations.
+
+Read next: torch_names/onnx/__init__.py.
+"""
 
 import typing
 from typing import Any

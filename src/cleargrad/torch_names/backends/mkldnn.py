@@ -1,4 +1,7 @@
-"""torch.backends.mkldnn: Intel's kernels for networks (oneDNN), which cleargrad does without."""
+"""torch.backends.mkldnn: Intel's kernels for networks (oneDNN), which cleargrad does without.
+
+Read next: torch_names/backends/openmp.py.
+"""
 
 from __future__ import annotations
 

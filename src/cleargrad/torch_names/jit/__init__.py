@@ -1,7 +1,7 @@
 """torch.jit: PyTorch's older compiler. Programs that use it run here as plain Python.
 
 `script` and `trace` give back what they get, for which the results are the same; TorchScript files are
-refused. Read next: onnx.py.
+refused. Read next: jit/annotations.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""torch.backends.cpu: what the processor can do, as NumPy sees it."""
+"""torch.backends.cpu: what the processor can do, as NumPy sees it.
+
+Read next: torch_names/backends/quantized.py.
+"""
 
 from __future__ import annotations
 

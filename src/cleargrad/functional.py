@@ -1,5 +1,0 @@
-"""torch.functional: the top-level functions that PyTorch writes in Python, under their module's name."""
-
-from cleargrad import ops as _ops
-
-globals().update(_ops.functions(""))

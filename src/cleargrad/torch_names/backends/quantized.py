@@ -1,0 +1,7 @@
+"""torch.backends.quantized: the library for quantised models; there is none.
+
+Read next: torch_names/cpu/__init__.py.
+"""
+
+engine = "none"
+supported_engines = ["none"]
