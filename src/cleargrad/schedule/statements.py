@@ -186,6 +186,7 @@ class Target:
     computes: Callable[[Expr, str], bool]  # whether its kernels can compute a formula in a dtype
     kernels: Mapping[str, Callable[[Builder, Call], None]]  # by op: what appends the statement of a call
     written_at: Callable[[Builder, Value, Load], bool]  # whether a value now is computed at a place at once
+    multiplies: frozenset[str] = frozenset(("float32", "float64"))  # the dtypes whose matrices it multiplies
 
 
 class Builder:
@@ -468,7 +469,7 @@ class Builder:
 
     def product(self, call: Call) -> None:
         (result,) = call.results
-        if kind_of(result.spec.dtype.numpy) not in ("float32", "float64"):
+        if kind_of(result.spec.dtype.numpy) not in self.target.multiplies:
             self.host(call)
             return
         left, right = map(self.matrix, call.operands)

@@ -1,0 +1,412 @@
+"""A program on a GPU: a schedule as kernels and products, run one after the other or as one CUDA graph.
+
+`CudaProgram(graph)` is what `Program` is on the CPU, with the same methods. Every entry of the schedule becomes
+steps; a step's arguments are words in one array, and where memory is another one at every run, its words are
+patched. A program that is to be a CUDA graph has inputs and outputs of its own: what comes is copied in and what
+goes is copied out, and all that lies between is asked for by one call. Read next: devices/cuda/driver.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cleargrad.core.layout import ghost
+from cleargrad.core.tensor import Tensor
+from cleargrad.devices.cuda import target
+from cleargrad.devices.cuda.nests import Launch, kernels_of
+from cleargrad.devices.cuda.rows import add_rows, copy_many
+from cleargrad.devices.cuda.runtime import Block, Matrix, Runtime, array_in
+from cleargrad.ops.record import Graph
+from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
+from cleargrad.schedule.fuse import Member, Nest
+from cleargrad.schedule.lifetimes import arena, lifetimes
+from cleargrad.schedule.passes import scheduled
+from cleargrad.schedule.statements import AddRows, Host, Product
+
+OWN_RUNS = 2  # of a program, before it becomes a graph
+
+
+class CudaProgram:
+    """A compiled graph."""
+
+    def __init__(self, graph: Graph, runtime: Runtime, others: Any, whole: bool = True) -> None:
+        """`others` makes calls that have no kernels here; a program that is `whole` becomes a CUDA graph."""
+        self.runtime, self.others, self.whole = runtime, others, whole
+        self.schedule = scheduled(graph, target.TARGET)
+        self.plan, self.replaced = self.schedule.plan, self.schedule.in_place
+        self.copied = self.schedule.copied
+        self.words: list[int] = []
+        self.patches: dict[
+            Buffer, list[tuple[int, int]]
+        ] = {}  # words by the memory they point to, with shifts
+        self.inside: list[tuple[int, int]] = []  # words that point into the program's own memory
+        self.constants: dict[Buffer, np.ndarray] = {}
+        self.steps: list[Callable[[], None]] = []
+        self.sources: list[tuple[str, str]] = []
+        self.hosted = [entry.call.op.name for entry in self.schedule.entries if isinstance(entry, Host)]
+        self.lay_out()
+        for entry in self.schedule.entries:
+            self.add(entry)
+        self.table = np.array(self.words or [0], np.int64)
+        self.base = self.table.__array_interface__["data"][0]
+        runtime.load(self.sources)
+        self.output_specs = [(buffer.shape, buffer.dtype) for buffer in self.plan.outputs]
+        self.arrays: dict[Buffer, np.ndarray] = dict(self.constants)
+        for buffer, array in self.constants.items():
+            self.patch(buffer, array)
+        self.block = runtime.allocate(self.size)
+        for position, shift in self.inside:
+            self.table[position] = self.block.address + shift
+        self.fixed: list[tuple[Buffer, np.ndarray, np.ndarray]] = []  # inputs that are numbers on the CPU
+        self.graph: Any = None
+        self.runs = 0
+        self.bind()
+
+    # Making ------------------------------------------------------------------------------------------------
+
+    def lay_out(self) -> None:
+        """Decides where every buffer lies."""
+        entries = self.schedule.entries
+        spans = lifetimes(entries)
+        self.kernels = {id(entry): kernels_of(entry) for entry in entries if isinstance(entry, Nest)}
+        self.works: dict[int, Buffer] = {}
+        self.packed: dict[int, list[Load]] = {}  # of products: operands and result as cuBLAS can take them
+        for position, entry in enumerate(entries):
+            if isinstance(entry, Nest) and (size := self.kernels[id(entry)].work):
+                work = Buffer(-1 - position, (size,), np.dtype(np.uint8), "inside", (1,))
+                self.works[id(entry)] = work
+                spans[work] = (position, position)
+            if isinstance(entry, Product):
+                loads = (entry.left, entry.right, entry.place)
+                self.packed[id(entry)] = found = [
+                    load if fits_blas(load) else dense(load, position) for load in loads
+                ]
+                spans.update(
+                    {new.buffer: (position, position) for new, old in zip(found, loads) if new is not old}
+                )
+        for _, buffer in self.copied:
+            if buffer in spans:
+                spans[buffer] = (spans[buffer][0], len(entries))
+        self.offsets, self.size = arena(spans, [*self.plan.outputs, *self.replaced])
+        for buffer, array in self.plan.constants:
+            self.constants[buffer] = on_gpu(self.runtime, array)
+
+    def add(self, entry: Any) -> None:
+        if isinstance(entry, Nest):
+            for launch in self.kernels[id(entry)].launches:
+                self.add_launch(launch, entry)
+        elif isinstance(entry, Product):
+            self.add_product(entry)
+        elif isinstance(entry, AddRows):
+            for launch in add_rows(entry):
+                self.add_launch(launch, entry)
+        else:
+            self.steps.append(lambda: self.call(entry))
+
+    def add_launch(self, launch: Launch, entry: Any) -> None:
+        first = len(self.words)
+        for word in launch.words or [("number", 0)]:
+            self.word(word, entry)
+        self.sources.append((launch.name, launch.source))
+        run, name, grid, block = self.runtime.launch, launch.name, launch.grid, launch.block
+        self.steps.append(lambda: run(name, grid, block, self.base + 8 * first))
+
+    def word(self, word: tuple, entry: Any) -> None:
+        """An argument; addresses that are bound later are noted."""
+        kind, position = word[0], len(self.words)
+        self.words.append(0)
+        if kind == "number":
+            self.words[position] = word[1]
+        elif kind == "error":
+            self.words[position] = self.runtime.error_block.address
+        else:
+            load = word[1] if kind == "address" else None
+            buffer = self.works[id(entry)] if load is None else load.buffer
+            shift = word[1] if load is None else load.offset * load.dtype.itemsize
+            if buffer in self.offsets:
+                self.inside.append((position, self.offsets[buffer] + shift))
+            else:
+                self.patches.setdefault(buffer, []).append((position, shift))
+
+    def add_product(self, entry: Product) -> None:
+        """Products by cuBLAS; what lies apart in both dimensions is packed before, or unpacked behind."""
+        *batch, m, n = entry.place.shape
+        if not prod(entry.place.shape):
+            return
+        left, right, place = self.packed[id(entry)]
+        pairs = [(left, entry.left), (right, entry.right), *([(place, entry.place)] if entry.adds else [])]
+        for new, old in pairs:
+            if new is not old:
+                self.copy_launch(new, old)
+        first = len(self.words)
+        for load in (left, right, place):
+            self.word(("address", load), entry)
+        sizes = (tuple(batch), m, n, left.shape[-1])
+        self.steps.append(self.product(entry, first, sizes, left.strides, right.strides, place.strides))
+        if place is not entry.place:
+            self.copy_launch(entry.place, place)
+
+    def copy_launch(self, target: Load, source: Load) -> None:
+        nest = Nest((), target.shape, [Member(target, source)])
+        for launch in kernels_of(nest).launches:
+            self.add_launch(launch, nest)
+
+    def product(
+        self, entry: Product, first: int, sizes: tuple, left: tuple, right: tuple, place: tuple
+    ) -> Callable[[], None]:
+        batch, m, n, k = sizes
+        kind, itemsize = kind_of(entry.place.dtype), entry.place.dtype.itemsize
+        multiply, beta = self.runtime.multiply, 1.0 if entry.adds else 0.0
+        rank = len(batch) + 2
+        left, right, place = ((0,) * (rank - len(steps)) + tuple(steps) for steps in (left, right, place))
+        count, apart, outer = stacked(batch, (left, right, place))
+        # cuBLAS knows columns: what is stored by rows is computed turned, with its operands exchanged.
+        by_rows = place[-1] == 1 or (n == 1 and place[-2] != 1)
+        one, other = (right, left) if by_rows else (left, right)
+        wide, high = (n, m) if by_rows else (m, n)
+
+        def matrix(address: int, strides: tuple, rows: int, columns: int, apart: int) -> Matrix:
+            """A matrix as cuBLAS sees it, of so many rows and columns, where rows are the inner dimension."""
+            inner, lead = (strides[-1], strides[-2]) if by_rows else (strides[-2], strides[-1])
+            if inner == 1 or rows == 1:
+                return Matrix(address, False, max(lead if columns > 1 else rows, rows, 1), apart)
+            return Matrix(address, True, max(inner if rows > 1 else columns, columns, 1), apart)
+
+        def run() -> None:
+            addresses = self.table[first : first + 3].tolist()
+            for shifts in outer:
+                a, b, c = [at + step * itemsize for at, step in zip(addresses, shifts)]
+                one_at, other_at = (b, a) if by_rows else (a, b)
+                one_apart, other_apart = (apart[1], apart[0]) if by_rows else (apart[0], apart[1])
+                first_matrix = matrix(one_at, one, wide, k, one_apart)
+                second_matrix = matrix(other_at, other, k, high, other_apart)
+                result = matrix(c, place, wide, high, apart[2])
+                multiply(kind, wide, high, k, first_matrix, second_matrix, result, count, beta)
+
+        return run
+
+    # Running -----------------------------------------------------------------------------------------------
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs the program on memory of the GPU; outside tensors are changed in place."""
+        for buffer, staged, array in self.fixed:
+            if array.tobytes() != staged.tobytes():
+                staged[...] = array
+                self.runtime.upload(self.address_of(buffer), staged)
+        if self.graph is not None:
+            return self.run_graph(inputs)
+        outputs = [new_array(self.runtime, shape, dtype) for shape, dtype in self.output_specs]
+        self.give(self.plan.inputs, inputs)
+        self.give(self.plan.outputs, outputs)
+        self.make_steps()
+        self.runs += 1
+        if self.whole and self.runs >= OWN_RUNS and not self.hosted:
+            self.become_graph(inputs, outputs)
+        return outputs
+
+    def give(self, buffers: Sequence[Buffer], arrays: Sequence[np.ndarray]) -> None:
+        for buffer, array in zip(buffers, arrays):
+            self.arrays[buffer] = array
+            self.patch(buffer, array)
+
+    def make_steps(self) -> None:
+        for step in self.steps:
+            step()
+        for tensor, buffer in self.copied:
+            self.copy_to(tensor, buffer)
+
+    def copy_to(self, tensor: Tensor, buffer: Buffer) -> None:
+        """An outside tensor gets its new value, laid out in its own way."""
+        source, target = self.array(buffer), tensor._data
+        if source.dtype == target.dtype and target.flags.c_contiguous:
+            self.runtime.copy(address_of(target), address_of(source), target.nbytes)
+        else:
+            self.others.write(target, source)
+
+    def become_graph(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """From now on, inputs are copied to where they are now, and outputs from there."""
+        changing = len(self.plan.inputs) - len(self.fixed)
+        self.own_inputs = [copied(self.runtime, array) for array in inputs[:changing]]
+        self.own_outputs = [new_array(self.runtime, array.shape, array.dtype) for array in outputs]
+        self.give(self.plan.inputs, self.own_inputs)
+        self.give(self.plan.outputs, self.own_outputs)
+        self.graph = self.runtime.capture(self.make_steps)
+        self.given: list[Any] = [None] * len(self.own_outputs)
+
+    def run_graph(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        outputs = [new_array(self.runtime, shape, dtype) for shape, dtype in self.output_specs]
+        copy_many(self.runtime, [(own, given) for own, given in zip(self.own_inputs, inputs)])
+        self.runtime.replay(self.graph)
+        copy_many(self.runtime, [(given, own) for own, given in zip(self.own_outputs, outputs)])
+        return outputs
+
+    def address_of(self, buffer: Buffer) -> int:
+        return address_of(self.arrays[buffer])
+
+    # Binding -----------------------------------------------------------------------------------------------
+
+    def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
+        """Inputs from a number on are these arrays of the CPU at every run."""
+        for number, array in enumerate(arrays, first):
+            buffer = self.plan.inputs[number]
+            there = new_array(self.runtime, array.shape, array.dtype)
+            self.arrays[buffer] = there
+            self.patch(buffer, there)
+            staged = np.full_like(array, np.nan) if array.dtype.kind == "f" else np.zeros_like(array)
+            self.fixed.append((buffer, staged, array))
+        self.plan.inputs = self.plan.inputs[:first]
+
+    def leave_to_owner(self, tensors: Sequence[Tensor]) -> None:
+        """`run` looks no more where these are: whoever gives them other memory calls `bind`."""
+        self.bind()
+
+    def bind(self) -> None:
+        """Finds the outside tensors in memory."""
+        self.graph = None
+        for buffer, tensor in (*self.plan.outside, *self.replaced.items()):
+            array = tensor._data
+            if not is_on_gpu(array):  # what parts of an op have made is the same in every run
+                array = on_gpu(self.runtime, array)
+            self.arrays[buffer] = array
+            self.patch(buffer, array)
+
+    def forget_making(self, graph: Graph) -> None:
+        """Gives up what was needed to make it."""
+        graph.calls = []
+        hosts = [entry for entry in self.schedule.entries if isinstance(entry, Host)]
+        self.schedule.entries, self.plan.statements, self.kernels = hosts, [], {}
+
+    def patch(self, buffer: Buffer, array: np.ndarray) -> None:
+        patches = self.patches.get(buffer)
+        if patches:
+            at = address_of(array)
+            for position, shift in patches:
+                self.table[position] = at + shift
+
+    # Calls that have no kernels here -----------------------------------------------------------------------
+
+    def call(self, entry: Any) -> None:
+        """Has a call made by other means, on arrays on the GPU."""
+        operands = []
+        for operand, given in zip(entry.operands, entry.call.operands, strict=True):
+            if isinstance(operand, Load):
+                operands.append(self.view(operand))
+            elif isinstance(operand, Number):
+                operands.append(np.full(given.spec.shape, operand.value, operand.dtype))
+            else:
+                operands.append(operand)
+        targets = [self.array(buffer) for buffer in entry.results]
+        self.others.into(entry.call.op, operands, entry.call.attrs, targets)
+
+    def array(self, buffer: Buffer) -> np.ndarray:
+        if buffer in self.arrays:
+            return self.arrays[buffer]
+        whole = np.asarray(self.block)
+        return np.ndarray(buffer.shape, buffer.dtype, whole, self.offsets[buffer])
+
+    def view(self, load: Load) -> np.ndarray:
+        """What a load reads, as an array at the GPU's addresses."""
+        array, size = self.array(load.buffer), load.dtype.itemsize
+        strides = tuple(step * size for step in load.strides)
+        return array_at(address_of(array) + load.offset * size, load.shape, load.dtype, strides, array)
+
+
+def address_of(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def is_on_gpu(array: np.ndarray) -> bool:
+    """Whether an array's elements lie on the GPU."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return isinstance(owner, (Block, Place))
+
+
+class Place:
+    """Memory at an address, and who keeps it."""
+
+    def __init__(self, address: int, nbytes: int, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3,
+        }  # fmt: skip
+
+
+def array_at(address: int, shape: tuple, dtype: np.dtype, strides: tuple, owner: Any) -> np.ndarray:
+    """An array at an address on the GPU, which keeps the owner of the memory alive."""
+    low = sum((n - 1) * step for n, step in zip(shape, strides) if step < 0 and n)
+    high = sum((n - 1) * step for n, step in zip(shape, strides) if step > 0 and n)
+    if 0 in shape:
+        low = high = 0
+    memory = np.asarray(Place(address + low, high - low + dtype.itemsize, owner))
+    return np.ndarray(shape, dtype, memory, -low, strides)
+
+
+def new_array(runtime: Runtime, shape: tuple, dtype: np.dtype, strides: tuple | None = None) -> np.ndarray:
+    """An array in memory of its own on the GPU."""
+    form = ghost(shape, dtype, strides)
+    nbytes = form.size * dtype.itemsize
+    if strides is not None and form.size:
+        nbytes = sum((n - 1) * step for n, step in zip(shape, strides)) + dtype.itemsize
+    block: Block = runtime.allocate(max(nbytes, dtype.itemsize))
+    return (
+        array_in(block, shape, dtype, strides) if form.size else np.ndarray(shape, dtype, np.asarray(block))
+    )
+
+
+def on_gpu(runtime: Runtime, array: np.ndarray) -> np.ndarray:
+    """A copy of an array of the CPU on the GPU, laid out as it is where it has no gaps."""
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    dense = np.asarray(array.transpose(order), order="C")
+    there = new_array(runtime, dense.shape, array.dtype)
+    if dense.size:
+        runtime.upload(address_of(there), dense)
+    back = sorted(range(array.ndim), key=lambda axis: order[axis])
+    return there.transpose(back)
+
+
+def copied(runtime: Runtime, array: np.ndarray) -> np.ndarray:
+    """Memory of its own for what is laid out as an array of the GPU is."""
+    if not array.size or min(array.strides, default=0) < 0:
+        return new_array(runtime, array.shape, array.dtype)
+    return new_array(runtime, array.shape, array.dtype, array.strides)
+
+
+def dense(load: Load, position: int) -> Load:
+    """A load of the same shape in memory of its own."""
+    size = prod(load.shape)
+    buffer = Buffer(-1 - position, load.shape, load.dtype, "inside", contiguous(load.shape))
+    assert size == buffer.size
+    return Load(buffer, load.shape, contiguous(load.shape), 0, ())
+
+
+def fits_blas(load: Load) -> bool:
+    """Whether cuBLAS can read a matrix where it lies: its rows or its columns are dense."""
+    (m, n), (row, column) = load.shape[-2:], load.strides[-2:]
+    by_rows = (column == 1 or n == 1) and (row >= n or m == 1)
+    by_columns = (row == 1 or m == 1) and (column >= m or n == 1)
+    positive = all(step >= 0 for step in load.strides)
+    return positive and (by_rows or by_columns) and not load.index
+
+
+def stacked(batch: tuple[int, ...], strides: tuple) -> tuple[int, tuple, list[tuple]]:
+    """The matrices of a stack as runs of evenly spaced ones: how many, how far apart, and where runs begin."""
+    if not batch:
+        return 1, (0, 0, 0), [(0, 0, 0)]
+    axes = sorted(range(len(batch)), key=lambda axis: -batch[axis])
+    inner = axes[0]
+    apart = tuple(steps[inner] for steps in strides)
+    outer: list[tuple] = [(0, 0, 0)]
+    for axis in axes[1:]:
+        steps = [each[axis] for each in strides]
+        outer = [
+            tuple(at + place * step for at, step in zip(start, steps))
+            for start in outer
+            for place in range(batch[axis])
+        ]
+    return batch[inner], apart, outer

@@ -1,0 +1,110 @@
+"""Kernels that are written by hand: rows added into a table in their order, and several copies by one kernel.
+
+Read next: devices/cuda/runtime.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cleargrad.devices.cuda.nests import Launch
+from cleargrad.devices.cuda.text import STORED
+from cleargrad.schedule.formulas import kind_of
+from cleargrad.schedule.statements import AddRows
+
+THREADS = 128
+
+# Each block looks whether its row is the first for its place in the table. If so, it adds all rows for that place,
+# one after the other, so that the sum is the same in every run; no other block writes there.
+ADD_ROWS = """
+SHARED(int, earlier, 1)
+SHARED(int, wanted, {threads})
+SHARED(i64, target, 1)
+const i64* places = (const i64*)words.w[0];
+const {T}* rows = (const {T}*)words.w[1];
+{T}* table = ({T}*)words.w[2];
+const int me = blockIdx.x;
+PHASE
+if (threadIdx.x == 0) {{ earlier[0] = 0; target[0] = place_in(places[me], {extent}, (i64*)words.w[3]); }}
+END
+PHASE
+const i64 mine = target[0];
+for (int j = threadIdx.x; j < me; j += {threads}) {{
+  i64 other = places[j];
+  if (other == mine || other + {extent} == mine) {{ earlier[0] = 1; break; }}
+}}
+END
+if (earlier[0]) return;
+for (int first = me; first < {count}; first += {threads}) {{
+PHASE
+const i64 mine = target[0];
+int j = first + threadIdx.x;
+i64 other = j < {count} ? places[j] : -1 - {extent};
+wanted[threadIdx.x] = other == mine || other + {extent} == mine;
+END
+PHASE
+for (int k = 0; k < {threads} && first + k < {count}; k++) if (wanted[k])
+  for (int c = threadIdx.x; c < {width}; c += {threads})
+    table[target[0] * {width} + c] += rows[(i64)(first + k) * {width} + c];
+END
+}}
+"""
+
+COPIES = 128  # that one kernel makes
+COPY_MANY = """
+PHASE
+const i64* source = (const i64*)words.w[3 * blockIdx.y];
+i64* target = (i64*)words.w[3 * blockIdx.y + 1];
+const i64 size = words.w[3 * blockIdx.y + 2];
+const i64 whole = (((i64)source | (i64)target) & 7) ? 0 : size / 8;
+for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < whole; i += (i64)gridDim.x * 256) target[i] = source[i];
+for (i64 i = 8 * whole + (i64)blockIdx.x * 256 + threadIdx.x; i < size; i += (i64)gridDim.x * 256)
+  ((char*)target)[i] = ((const char*)source)[i];
+END
+"""
+
+
+def kernel(head: str, body: str) -> tuple[str, str]:
+    """A kernel's name and source."""
+    name = "k" + hashlib.sha256(f"{head}{body}".encode()).hexdigest()[:20]
+    return name, f"KERNEL({name}, {head}) {{\n{body}}}\n"
+
+
+def add_rows(entry: AddRows) -> list[Launch]:
+    """table[places[i]] += rows[i], for i after i."""
+    count, shape = prod(entry.places.shape), entry.place.shape
+    if not count or not prod(shape):
+        return []
+    facts = {"T": STORED[kind_of(entry.place.dtype)], "extent": shape[0], "count": count, "threads": THREADS}
+    name, source = kernel(f"4, {THREADS}", ADD_ROWS.format(width=prod(shape[1:]), **facts))
+    words: list[Any] = [("address", load) for load in (entry.places, entry.rows, entry.place)]
+    return [Launch(name, source, (count, 1, 1), (THREADS, 1, 1), [*words, ("error",)])]
+
+
+def copy_many(runtime: Any, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Copies arrays to others of the same layout."""
+    spans = [(*span_of(source), span_of(target)[0]) for target, source in pairs if source.size]
+    if len(spans) < 3:
+        for source, size, target in spans:
+            runtime.copy(target, source, size)
+        return
+    name, source_text = kernel(f"{3 * COPIES}, 256", COPY_MANY)
+    runtime.load([(name, source_text)])
+    for first in range(0, len(spans), COPIES):
+        some = spans[first : first + COPIES]
+        words = np.zeros(3 * COPIES, np.int64)
+        words[: 3 * len(some)] = [word for source, size, target in some for word in (source, target, size)]
+        largest = max(size for _, size, _ in some)
+        blocks = max(1, min(1024, -(-largest // (8 * 256 * 4))))
+        runtime.launch(name, (blocks, len(some), 1), (256, 1, 1), words.__array_interface__["data"][0])
+
+
+def span_of(array: np.ndarray) -> tuple[int, int]:
+    """Where an array begins in memory, and how many bytes it spans."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return low, high - low

