@@ -27,7 +27,7 @@ from cleargrad.autograd.node import (
     split_edge,
     strides_of,
 )
-from cleargrad.autograd.walk import walk_plainly
+from cleargrad.autograd.walk import leads_elsewhere, walk_plainly
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.device import on_host
@@ -313,7 +313,7 @@ def backward(
 ) -> None:
     """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
     plain = gradient is None and inputs is None and not create_graph and watch.observer is None
-    plain = plain and not Node.moved and held(self) is None
+    plain = plain and not leads_elsewhere(self)
     if plain and not mode.anomaly and mode.recorder is None and mode.observer is None:
         if mode.waiter is not None:
             mode.waiter.backward(self, bool(retain_graph))

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cleargrad.devices.cpu import team
 from cleargrad.core import disk_cache
+from cleargrad.devices.cpu import team
 from cleargrad.devices.cpu.llvm import jit
 from cleargrad.devices.cpu.llvm.text import Code, Val, vector
 

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 import cleargrad as cg
+from cleargrad.autograd.node import moves
+from cleargrad.autograd.walk import leads_elsewhere
 from cleargrad.core import device as devices
 from tests.bits import same_bits
 from tests.devices.counting import Counting
@@ -230,6 +232,17 @@ def test_a_graph_that_leads_from_one_device_to_another(counting):
     expected = 2 * x.exp().cos() * x.exp() + 1
     assert cg.allclose(x.grad, expected) and x.grad.device == devices.CPU
     assert counting.ran["sin"] == 1 and counting.ran["exp"] == 0
+
+
+def test_only_passes_through_several_devices_go_by_tensors(counting):
+    before = {*moves}
+    x = cg.randn(4, requires_grad=True)
+    there = x.to("counting").sin().cpu()
+    assert leads_elsewhere(there) and not leads_elsewhere(x) and not leads_elsewhere(x.exp().detach())
+    plain = x.exp().sum()
+    assert not leads_elsewhere(plain) and leads_elsewhere(plain + there.sum())
+    del there
+    assert moves <= before
 
 
 def test_views_share_memory_on_another_device():

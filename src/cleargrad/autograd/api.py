@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import Node, edge_of, is_leaf
-from cleargrad.autograd.walk import walk
+from cleargrad.autograd.node import edge_of, is_leaf
+from cleargrad.autograd.walk import leads_elsewhere, walk
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, held, place_of, wrap
 from cleargrad.errors import error
@@ -40,7 +40,7 @@ def backward(
         grad_tensors = grad_variables
     if isinstance(tensors, Tensor) and grad_tensors is None and inputs is None:  # as nearly always
         keep = create_graph if retain_graph is None else retain_graph
-        here = not Node.moved and held(tensors) is None
+        here = not leads_elsewhere(tensors)
         if here and mode.simply is not None and not (create_graph or mode.observer or mode.anomaly):
             mode.simply.backward(tensors, bool(keep))
             return

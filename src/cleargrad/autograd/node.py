@@ -18,6 +18,7 @@ from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, held, tick, value_in, wrap_any
 from cleargrad.errors import Place, error, line_of, user_place
 
+moves: set[weakref.ref[Node]] = set()  # nodes that lead from one device to another, for as long as they live
 FREED: Any = object()  # stands in `saved` after backward() has let the values go
 SAVED = "_saved_"
 FIRST, SECOND = (
@@ -43,7 +44,6 @@ class Node:
         "tick",
     )
 
-    moved = False  # whether any node ever led from one device to another: passes then go by tensors, not by arrays
     fills_zeros = True  # whether the vjp wants zeros for outputs that received no gradient
 
     # What the walk needs -------------------------------------------------------------------------------

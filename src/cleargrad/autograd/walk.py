@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush, heappushpop
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from cleargrad.autograd.node import (
     Packed,
     edge_of,
     freed_error,
+    moves,
     note_pass,
     split_edge,
     stale_error,
@@ -151,7 +153,7 @@ def walk(
 ) -> list[Tensor | None]:
     """Runs the vjps. With `targets`, only what leads there; without `accumulate`, returns their gradients."""
     special = (mode.recorder, mode.waiter, mode.observer) != (None, None, None) or mode.anomaly
-    if Node.moved or any(held(root) is not None for root in roots):
+    if any(map(leads_elsewhere, roots)):
         special = True
         if mode.waiter is not None and mode.recorder is None:
             settle("a backward pass goes through other devices")
@@ -213,6 +215,17 @@ def travel(
     if not retain_graph:
         note_pass(roots[0])
     return [] if targets is None else [captured.get(split_edge(edge_of(target))) for target in targets]
+
+
+def leads_elsewhere(root: Tensor) -> bool:
+    """Whether a pass from here comes to other devices than the CPU: it goes by tensors then, not by arrays."""
+    if held(root) is not None:
+        return True
+    return (
+        bool(moves)
+        and edge_of(root) is not None
+        and any(ref(node) in moves for node in count_consumers((root,)))
+    )
 
 
 def walk_plainly(roots: Sequence[Tensor], grads: Sequence[Tensor], retain_graph: bool) -> None:

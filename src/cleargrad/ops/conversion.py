@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
-from cleargrad.autograd.node import Node
+from cleargrad.autograd.node import moves
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.layout import ghost, ghost_in_order
@@ -173,7 +174,7 @@ def transfer(input: Tensor, place: devices.device) -> Tensor:
     with at_once():
         result = link(moved.op, (input,), attrs, form, mode.grad, there)
     if result._edge is not None:
-        type(result._edge).moved = Node.moved = True
+        moves.add(ref(result._edge, moves.discard))
     return result
 
 

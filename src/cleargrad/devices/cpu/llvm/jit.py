@@ -19,8 +19,8 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from cleargrad.core.pace import give_way
 from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
+from cleargrad.core.pace import give_way
 
 PASSES = "2"  # changes with the list of passes, which decides the code too
 
