@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cleargrad.devices.cpu.kernels import attention
-from cleargrad.devices.cpu.launch import Launch
+from cleargrad.devices.cpu.launch import Launcher
 from tests.bits import same_bits
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
@@ -50,8 +50,8 @@ def attend(arrays: dict, causal: bool, scale: float, threads: int = 1) -> tuple[
     q, v = arrays["q"], arrays["v"]
     results = [np.full((*q.shape[:-1], n), 7, q.dtype) for n in (v.shape[-1], 1, 1)]
     arrays = arrays | {"out": results[0]}
-    steps = attention.forward(describe(arrays, causal, scale), threads)
-    Launch(steps, threads == 1).run(**arrays, peaks=results[1], totals=results[2])
+    needed = attention.forward(describe(arrays, causal, scale), threads)
+    Launcher(needed, threads == 1).run_named(**arrays, peaks=results[1], totals=results[2])
     return tuple(results)
 
 
@@ -60,8 +60,8 @@ def attend_back(
 ) -> list[np.ndarray]:
     results = {f"d{name}": np.full(arrays[name].shape, 7, arrays[name].dtype) for name in "qkv"}
     arrays = arrays | results
-    steps = attention.gradient(describe(arrays, causal, scale), threads)
-    Launch(steps, threads == 1).run(**arrays, peaks=statistics[0], totals=statistics[1])
+    needed = attention.gradient(describe(arrays, causal, scale), threads)
+    Launcher(needed, threads == 1).run_named(**arrays, peaks=statistics[0], totals=statistics[1])
     return list(results.values())
 
 

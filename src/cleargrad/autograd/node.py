@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.plan import Plan, Step
+from cleargrad.core.address import address
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, held, tick, value_in, wrap_any
 from cleargrad.errors import Place, error, line_of, user_place
@@ -347,10 +348,6 @@ def geometry(view: Tensor, base: Tensor) -> dict[str, Any]:
 def strides_of(data: np.ndarray) -> tuple[int, ...]:
     size = data.itemsize
     return tuple(step // size for step in data.strides)
-
-
-def address(data: np.ndarray) -> int:
-    return data.__array_interface__["data"][0]
 
 
 def make_leaf(tensor: Tensor) -> None:

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.address import DATA, address
 from cleargrad.devices.cpu.llvm.jit import Kernel, addresses
 from cleargrad.devices.cpu.llvm.text import Val
-from cleargrad.devices.cpu.short import DATA, IDS, job_runner
+from cleargrad.devices.cpu.short import IDS, job_runner
 from cleargrad.devices.cpu.team import TeamCode
 
 # The words of a memory: how many calls it knows, how many unknown ones come before the next is studied, ...
@@ -71,14 +72,14 @@ def items_of_tuple() -> int:
 def array_fields() -> tuple[int, int, int, int] | None:
     """Where rank, extents, strides and dtype stand in an array object; None if they are not found."""
     probe = np.zeros((3, 5, 7), np.float32)[:, 1:4]
-    address = id(probe)
+    start = id(probe)
 
     def word(place: int) -> int:
-        return ctypes.c_int64.from_address(address + place).value
+        return ctypes.c_int64.from_address(start + place).value
 
     rank, extents, strides, kind = DATA + 8, DATA + 16, DATA + 24, DATA + 40
     try:
-        fits = ctypes.c_int.from_address(address + rank).value == 3 and word(kind) == id(probe.dtype)
+        fits = ctypes.c_int.from_address(start + rank).value == 3 and word(kind) == id(probe.dtype)
         for place, wanted in ((extents, probe.shape), (strides, probe.strides)):
             fits = fits and tuple((ctypes.c_int64 * 3).from_address(word(place))) == wanted
     except ValueError:
@@ -294,8 +295,8 @@ class Words:
         self.words = np.array([pointer(word) for word in words], np.int64)
 
     @property
-    def address(self) -> int:
-        return self.words.ctypes.data
+    def start(self) -> int:
+        return address(self.words)
 
 
 class Number(int):
@@ -305,7 +306,7 @@ class Number(int):
 def pointer(word: Any) -> int:
     if type(word) is Number:
         return int(word)
-    return word.address if isinstance(word, Words) else id(word)
+    return word.start if isinstance(word, Words) else id(word)
 
 
 def layout(kind: type, data: np.ndarray) -> Words:
@@ -324,7 +325,7 @@ class Known(Words):
             word for shape, kind in program.output_specs
             for word in (kind, Number(len(shape)), Words(list(map(Number, shape))))
         ]  # fmt: skip
-        job = Number(program.job.words.ctypes.data)
+        job = Number(address(program.job.words))
         super().__init__(
             [Number(len(arguments)), finish, job, Number(len(program.output_specs)), Words(layouts), *pairs]
         )
@@ -377,7 +378,7 @@ class Memory(Words):
     def add(self, call: Known) -> None:
         self.calls.append(call)
         count = self.words[COUNT]
-        self.words[CALLS + count] = call.address
+        self.words[CALLS + count] = call.start
         self.words[COUNT] = count + 1
 
     def forget(self) -> None:

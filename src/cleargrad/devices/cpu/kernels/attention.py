@@ -15,7 +15,8 @@ from typing import Any
 
 from cleargrad.devices.cpu.kernels import attention_forward, attention_gradient
 from cleargrad.devices.cpu.kernels.attention_tiles import Structure
-from cleargrad.devices.cpu.kernels.gemm import ELEMENTS, LINE, Step, Steps
+from cleargrad.devices.cpu.kernels.gemm import ELEMENTS, LINE
+from cleargrad.devices.cpu.launch import Launch, Launches
 from cleargrad.devices.cpu.llvm.jit import Kernel, lanes, named, registers
 from cleargrad.devices.cpu.llvm.text import SIZES
 from cleargrad.devices.cpu.team import SCRATCH
@@ -126,7 +127,7 @@ def rooms(element: str, sizes: dict[str, int]) -> dict[str, int]:
     return places
 
 
-def forward(sizes: Sizes, threads: int = 1) -> Steps:
+def forward(sizes: Sizes, threads: int = 1) -> Launches:
     """How to compute "out", "peaks" and "totals" from "q", "k", "v" and "mask"."""
     sizes = sizes.simplified()
     s = sizes.structure()
@@ -146,10 +147,10 @@ def forward(sizes: Sizes, threads: int = 1) -> Steps:
         "k_room": block * sizes.width, "v_room": block * sizes.depth,
     })  # fmt: skip
     words = [values[name] for name in attention_forward.names(s.batches)]
-    return Steps([Step(forward_kernel(s), words, sizes.heads * values["groups"])], 0)
+    return Launches([Launch(forward_kernel(s), words, sizes.heads * values["groups"])], 0)
 
 
-def gradient(sizes: Sizes, threads: int = 1) -> Steps:
+def gradient(sizes: Sizes, threads: int = 1) -> Launches:
     """How to compute "dq", "dk" and "dv" from "g", "q", "k", "v", "mask", "out", "peaks" and "totals"."""
     del threads  # units are cut by what there is to do alone
     sizes = sizes.simplified()
@@ -173,11 +174,11 @@ def gradient(sizes: Sizes, threads: int = 1) -> Steps:
         "sums_room": width_pitch * s.panel, "rows_room": s.panel * width_pitch, "inner_room": s.panel,
     })  # fmt: skip
     words = [values[name] for name in attention_gradient.names(s.batches)]
-    steps = [Step(gradient_kernel(s), words, sizes.heads * chunks)]
+    launches = [Launch(gradient_kernel(s), words, sizes.heads * chunks)]
     if s.single:
-        return Steps(steps, 0)
-    steps.append(Step(collecting_kernel(s), words, sizes.heads * panels))
-    return Steps(steps, chunks * sizes.heads * panels * sizes.width * s.panel * SIZES[s.element])
+        return Launches(launches, 0)
+    launches.append(Launch(collecting_kernel(s), words, sizes.heads * panels))
+    return Launches(launches, chunks * sizes.heads * panels * sizes.width * s.panel * SIZES[s.element])
 
 
 def blocks(sizes: Sizes, s: Structure, pitches: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """How convolutions are computed: sizes of tiles and blocks, units of work, and the words of each kernel.
 
-A `Problem` is a sum of taps, of which convolutions and their gradients are made. `steps` chooses Winograd's way
+A `Problem` is a sum of taps, of which convolutions and their gradients are made. `launches` chooses Winograd's way
 where that pays, and `WeightChoice` is the choice for the gradient in the weight. Read next:
 devices/cpu/kernels/convolution.py.
 """
@@ -21,8 +21,8 @@ from cleargrad.devices.cpu.kernels.convolution_tiles import (
     TapSum,
     weight_packer,
 )
-from cleargrad.devices.cpu.kernels.gemm import Step, Steps
 from cleargrad.devices.cpu.kernels.windows import Axis, Layout, TooLarge, known_step, with_tables
+from cleargrad.devices.cpu.launch import Launch, Launches
 from cleargrad.devices.cpu.llvm.jit import Kernel, lanes, named, registers
 from cleargrad.devices.cpu.llvm.text import SIZES
 from cleargrad.devices.cpu.team import SCRATCH
@@ -61,13 +61,13 @@ def contiguous(shape: Sequence[int]) -> list[int]:
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def steps(problem: Problem, threads: int, finish: Finish, work: int = 0) -> Steps:
+def launches(problem: Problem, threads: int, finish: Finish, work: int = 0) -> Launches:
     """The kernels of a sum of taps, whose packed weights lie `work` bytes behind the begin of the work memory."""
     if problem.samples == 0 or problem.results == 0 or any(axis.count <= 0 for axis in problem.axes):
-        return Steps([], 0)
+        return Launches([], 0)
     if suits_winograd(problem):
-        return WinogradChoice(problem, threads).steps(finish, work)
-    return Choice(problem, threads).steps(finish, work)
+        return WinogradChoice(problem, threads).launches(finish, work)
+    return Choice(problem, threads).launches(finish, work)
 
 
 def tile_size(results: int, element: str) -> tuple[int, int]:
@@ -145,7 +145,7 @@ class Choice:
         p = self.problem
         return p.groups * self.strips * self.height * p.channels * self.taps
 
-    def steps(self, finish: Finish, work: int) -> Steps:
+    def launches(self, finish: Finish, work: int) -> Launches:
         p = self.problem
         width = p.axes[2]
         structure = Structure(
@@ -157,10 +157,10 @@ class Choice:
         if self.packed:
             found.append(self.packing(work))
         units = p.samples * p.groups * self.strip_blocks * self.layout.blocks
-        found.append(Step(tap_sum(structure), self.words(finish, work), units))
-        return Steps(found, -(-self.packed * self.size // LINE) * LINE)
+        found.append(Launch(tap_sum(structure), self.words(finish, work), units))
+        return Launches(found, -(-self.packed * self.size // LINE) * LINE)
 
-    def packing(self, work: int) -> Step:
+    def packing(self, work: int) -> Launch:
         p = self.problem
         values: dict[str, Any] = {
             "weight": ("weight", 0), "target": ("work", work), "strips": self.strips, "channels": p.channels,
@@ -168,7 +168,7 @@ class Choice:
             "weight_result": p.weight[1], "weight_channel": p.weight[2],
         }  # fmt: skip
         words = with_tables(PACK_NAMES, values, {"tap_places": list(p.taps)})
-        return Step(packer(p.element, self.height), words, p.groups * self.strips)
+        return Launch(packer(p.element, self.height), words, p.groups * self.strips)
 
     def words(self, finish: Finish, work: int) -> list[Any]:
         p, layout = self.problem, self.layout
@@ -256,7 +256,7 @@ class WinogradChoice:
 
         return min(range(min(most // wide, tall), 0, -1), key=vectors)
 
-    def steps(self, finish: Finish, work: int) -> Steps:
+    def launches(self, finish: Finish, work: int) -> Launches:
         p = self.problem
         structure = Structure(
             element=p.element, lanes=self.width, height=self.height, vectors=self.vectors, single=True, step=1,
@@ -271,10 +271,10 @@ class WinogradChoice:
             "weight_channel": p.weight[2], "weight_step": step,
         }  # fmt: skip
         words = with_tables(winograd.PACK_NAMES, values, {"tap_places": order})
-        packing = Step(turned_packer(p.element, self.height), words, p.groups * self.strips)
+        packing = Launch(turned_packer(p.element, self.height), words, p.groups * self.strips)
         units = self.sample_blocks * p.groups * self.strip_parts * self.layout.blocks
-        adding = Step(winograd_sum(structure), self.words(finish, work, step), units)
-        return Steps([packing, adding], winograd.POINTS * step * self.size)
+        adding = Launch(winograd_sum(structure), self.words(finish, work, step), units)
+        return Launches([packing, adding], winograd.POINTS * step * self.size)
 
     def words(self, finish: Finish, work: int, weight_step: int) -> list[Any]:
         p, layout = self.problem, self.layout
@@ -388,21 +388,23 @@ class WeightChoice:
         outputs = self.layout.rows * self.layout.columns
         return -(-outputs // self.width) * self.width * self.panel
 
-    def steps(self) -> Steps:
+    def launches(self) -> Launches:
         p = self.problem
         structure = weight.Structure(
             element=p.element, lanes=self.width, height=self.height, vectors=self.vectors,
             step=known_step(p.axes[2]),
         )  # fmt: skip
         units = self.parts * p.groups * self.channel_parts
-        add = Step(weight_sum(structure, self.turned), self.words(), units)
+        add = Launch(weight_sum(structure, self.turned), self.words(), units)
         values = {
             "sums": ("work", 0), "place": ("place", 0), "parts": self.parts if self.jobs else 0,
             "groups": p.groups, "results": p.results, "rows": self.rows, "panels": self.panels,
         }  # fmt: skip
         units = p.groups * (self.panels * self.vectors if self.turned else p.results * self.rows)
-        join = Step(weight_join(structure, self.turned), [values[name] for name in weight.JOIN_NAMES], units)
-        return Steps([add, join] if self.jobs else [join], self.parts * self.share)
+        join = Launch(
+            weight_join(structure, self.turned), [values[name] for name in weight.JOIN_NAMES], units
+        )
+        return Launches([add, join] if self.jobs else [join], self.parts * self.share)
 
     def words(self) -> list[Any]:
         p, layout = self.problem, self.layout

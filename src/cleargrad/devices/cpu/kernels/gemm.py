@@ -1,6 +1,6 @@
 """Products of matrices: sizes and strides go in, a few kernels with their arguments come out.
 
-`steps` chooses the size of tiles for this machine, what is packed and where, and how the work is cut into
+`product` chooses the size of tiles for this machine, what is packed and where, and how the work is cut into
 units; the kernels themselves are written by devices/cpu/kernels/gemm_tiles.py and shared by all products of the
 same structure. Costs are counted in processor cycles of a core that does two multiply-adds of vectors at a
 time: only ratios matter.
@@ -18,6 +18,7 @@ import numpy as np
 
 from cleargrad.devices.cpu.kernels.gemm_tiles import Finish, Multiplier, Structure
 from cleargrad.devices.cpu.kernels.packing import right_packer
+from cleargrad.devices.cpu.launch import Launch, Launches
 from cleargrad.devices.cpu.llvm.jit import Kernel, lanes, named, registers
 from cleargrad.devices.cpu.llvm.text import SIZES
 from cleargrad.devices.cpu.team import SCRATCH
@@ -31,23 +32,6 @@ SMALL = 16 << 10  # bytes of an operand that stay in the first cache as they are
 FEW = 4  # strips for which packing the right operand does not pay
 LARGE = 8 << 20  # bytes of the right operand that are not to be copied as a whole
 LINE = 64
-
-
-@dataclass(frozen=True)
-class Step:
-    """A kernel with its arguments; a word is a number or ("left" | "right" | "place" | "work", bytes behind)."""
-
-    kernel: Kernel
-    words: list[Any]
-    units: int
-
-
-@dataclass(frozen=True)
-class Steps:
-    """What a product takes: kernels to run one after the other, and bytes of memory between them."""
-
-    steps: list[Step]
-    work: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +54,7 @@ class Sizes:
         return Sizes(self.batch, self.n, self.m, self.k, left, right, place)
 
 
-def steps(
+def product(
     batch: int | Sequence[int],
     m: int,
     n: int,
@@ -84,27 +68,27 @@ def steps(
     finish_key: Hashable = None,
     extra_words: Sequence[Any] = (),
     pack_first: bool = False,
-) -> Steps:
-    """How to compute place[b, i, j] = sum over k of left[b, i, k] · right[b, k, j].
+) -> Launches:
+    """How to compute place[b, i, j] = sum over k of left[b, i, k] · right[b, k, j]; arguments name the operands.
 
     `batch` is the extents of the stack, which may be several; strides are (one per such extent, row, column) in
     elements. `finish(first_word)` returns a function `(code, value, batch, row, column, width)` that writes what
     happens to `width` neighbouring results of a row instead of their being stored; `batch` is a list of indices.
     `first_word` is where `extra_words` begin. Kernels with a `finish_key`, which must say all that decides what is
     written, are remembered under it.
-    With `pack_first`, the first of two steps does nothing but pack the right operand: products with the same right
-    operand, whose first steps are equal, can share it and the work memory it fills.
+    With `pack_first`, the first of two launches only packs the right operand: products with the same right operand,
+    whose first launches are equal, can share it and the work memory it fills.
     """
     extents = (batch,) if isinstance(batch, int) else tuple(batch)
     sizes = Sizes(extents, m, n, k, tuple(left_strides), tuple(right_strides), tuple(place_strides))
     if m == 0 or n == 0 or 0 in extents:
-        return Steps([], 0)
+        return Launches([], 0)
     if finish is None:
         sizes = simplified(sizes)
     element = ELEMENTS[np.dtype(kind).name]
     turn = wants_swap(sizes, finish is not None)
     choice = choose(sizes.swapped() if turn else sizes, element, turn, threads, pack_first and not turn)
-    return choice.steps(finish, finish_key, tuple(extra_words))
+    return choice.launches(finish, finish_key, tuple(extra_words))
 
 
 def simplified(sizes: Sizes) -> Sizes:
@@ -174,7 +158,7 @@ class Choice:
         depth = self.sizes.k if self.structure.right_mode == "work" else self.depth
         return -(-depth // lanes) * lanes * self.structure.panel
 
-    def steps(self, finish: Callable[..., Finish] | None, key: Hashable, extra: tuple) -> Steps:
+    def launches(self, finish: Callable[..., Finish] | None, key: Hashable, extra: tuple) -> Launches:
         found = []
         names = self.structure.names()
         words = self.words(names)
@@ -186,8 +170,8 @@ class Choice:
             kernel = plain_kernel(self.structure)
         else:
             kernel = finished_kernel(self.structure, finish, key)
-        found.append(Step(kernel, [*words, *extra], self.units))
-        return Steps(found, work)
+        found.append(Launch(kernel, [*words, *extra], self.units))
+        return Launches(found, work)
 
     def words(self, names: list[str]) -> list[Any]:
         """The arguments of the multiplying kernel."""
@@ -223,7 +207,7 @@ class Choice:
             step *= 1 if alike else self.sizes.batch[axis]
         return strides[::-1]
 
-    def packing(self) -> tuple[Step, int]:
+    def packing(self) -> tuple[Launch, int]:
         """The step that packs the right operand, and the memory it takes."""
         sizes, s = self.sizes, self.structure
         kernel, names = packer(s.element, s.lanes, s.vectors, s.right, s.batches)
@@ -236,7 +220,7 @@ class Choice:
         for axis, extent in enumerate(extents):
             values |= {f"batch_{axis}": extent, f"right_{axis}": sizes.right[axis]}
         units = prod(extents) * self.panels
-        return Step(kernel, [values[name] for name in names], units), units * self.panel_size * SIZES[
+        return Launch(kernel, [values[name] for name in names], units), units * self.panel_size * SIZES[
             s.element
         ]
 

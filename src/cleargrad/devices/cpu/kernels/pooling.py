@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.devices.cpu.kernels.convolution import contiguous, deep, phases, three
-from cleargrad.devices.cpu.kernels.gemm import ELEMENTS, Step, Steps
+from cleargrad.devices.cpu.kernels.gemm import ELEMENTS
 from cleargrad.devices.cpu.kernels.packing import PARAMETERS
 from cleargrad.devices.cpu.kernels.windows import (
     TABLES,
@@ -31,6 +31,7 @@ from cleargrad.devices.cpu.kernels.windows import (
     known_step,
     with_tables,
 )
+from cleargrad.devices.cpu.launch import Launch, Launches
 from cleargrad.devices.cpu.llvm.jit import Kernel, lanes, named
 from cleargrad.devices.cpu.llvm.text import SIZES, Val, vector
 from cleargrad.devices.cpu.team import SCRATCH
@@ -218,36 +219,36 @@ class Pool:
 def maxima(
     source: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], size: Sequence[int], kind: Any, indices: bool,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[n, c, t] = the largest source[n, c, t·stride + k·dilation - padding] over k inside."""
     axes = [
         Axis(n, t, tuple(range(0, d * k, d)), s, p)
         for n, t, k, s, p, d in zip(source[2:], size, kernel, stride, padding, dilation)
     ]
     what = "indices" if indices else "max"
-    return Steps([pool(source, axes, size, kind, what, dilation=dilation)], 0)
+    return Launches([pool(source, axes, size, kind, what, dilation=dilation)], 0)
 
 
 def sums(
     source: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     size: Sequence[int], kind: Any, counts: Sequence[Sequence[int]] | None,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[n, c, t] = sum over k of source[n, c, t·stride + k - padding], over the product of the counts[t]."""
     axes = [
         Axis(n, t, tuple(range(k)), s, p) for n, t, k, s, p in zip(source[2:], size, kernel, stride, padding)
     ]
-    return Steps([pool(source, axes, size, kind, "sum" if counts is None else "mean", counts)], 0)
+    return Launches([pool(source, axes, size, kind, "sum" if counts is None else "mean", counts)], 0)
 
 
 def spread(
     source: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     size: Sequence[int], kind: Any,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[n, c, t·stride + k - padding] = sum over k of source[n, c, t]: the adjoint of sums."""
     chosen = [
         phases(n, count, k, s, p, 1) for n, count, k, s, p in zip(size, source[2:], kernel, stride, padding)
     ]
-    return Steps(
+    return Launches(
         [pool(source, [axis for axis, _ in phase], size, kind, "sum") for phase in product(*chosen)], 0
     )
 
@@ -255,7 +256,7 @@ def spread(
 def pool(
     source: Sequence[int], axes: Sequence[Axis], size: Sequence[int], kind: Any, what: str,
     counts: Sequence[Sequence[int]] | None = None, dilation: Sequence[int] = (),
-) -> Step:  # fmt: skip
+) -> Launch:  # fmt: skip
     """One kernel over all planes; `size` is that of the place."""
     element = ELEMENTS[np.dtype(kind).name]
     whole, planes = three(axes), prod(source[:2])
@@ -284,7 +285,7 @@ def pool(
         *outer, last = [[1]] * (3 - len(counts)) + [list(count) for count in counts]
         tables |= {"z_counts": outer[0], "y_counts": outer[1], "x_counts": as_words(last, kind)}
     units = planes * layout.blocks if all(axis.count > 0 for axis in whole) else 0
-    return Step(kernel(structure), with_tables(NAMES, values, tables), units)
+    return Launch(kernel(structure), with_tables(NAMES, values, tables), units)
 
 
 def blocks(axes: tuple[Axis, Axis, Axis]) -> Layout:
@@ -313,7 +314,7 @@ def kernel(structure: Structure) -> Kernel:
 # Back to where the maxima were -----------------------------------------------------------------------------
 
 
-def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -> Steps:
+def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -> Launches:
     """place[r, indices[r, i]] += source[r, i], from zeros; an index outside sets the operand "error".
 
     With `gate`, entries stay zero where that operand is not above zero.
@@ -327,7 +328,7 @@ def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -
         count,
         length,
     ]
-    return Steps([Step(scatter_kernel(ELEMENTS[np.dtype(kind).name], gate), words, rows)], 0)
+    return Launches([Launch(scatter_kernel(ELEMENTS[np.dtype(kind).name], gate), words, rows)], 0)
 
 
 @named

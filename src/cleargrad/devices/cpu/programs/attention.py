@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from cleargrad.devices.cpu.kernels import attention
-from cleargrad.devices.cpu.kernels.gemm import Steps
+from cleargrad.devices.cpu.launch import Launches
 from cleargrad.devices.cpu.programs.images import KINDS
 from cleargrad.ops.record import Call, Value
 from cleargrad.schedule.formulas import Load, contiguous
@@ -57,7 +57,7 @@ def known(call: Call) -> bool:
     return len(kinds) == 1 and kinds <= set(KINDS) and not any(0 in x.spec.shape for x in values)
 
 
-def add(builder: Any, choose: Callable[..., Steps], call: Call, names: dict, results: dict) -> None:
+def add(builder: Any, choose: Callable[..., Launches], call: Call, names: dict, results: dict) -> None:
     """Appends the statement of a call; `names` are its operands, `results` say which of those to lie like."""
     operands = {
         name: builder.store(x, fresh=True) if name in STATISTICS else rows_of(builder, x)

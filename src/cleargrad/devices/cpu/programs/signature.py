@@ -18,7 +18,7 @@ from cleargrad.devices.cpu.kernels.ufuncs import ABREAST
 from cleargrad.devices.cpu.llvm.jit import lanes
 from cleargrad.devices.cpu.team import SCRATCH
 from cleargrad.expr.expr import Expr, Var, text_of
-from cleargrad.schedule.formulas import Lazy, Load, Map, Number, kind_of
+from cleargrad.schedule.formulas import Buffer, Lazy, Load, Map, Number, kind_of
 from cleargrad.schedule.fuse import Nest, Ref
 
 CHUNK = 2048  # elements of a flat loop that are one unit of work
@@ -31,7 +31,7 @@ BITS = {"float32": np.uint32, "float64": np.int64}
 
 @dataclass
 class Arguments:
-    """The int64 a kernel finds its nest by: ("address", load), or a number."""
+    """The int64 a kernel finds its nest by: (buffer, bytes behind), or a number."""
 
     words: list[Any]
     slots: dict[int, int]  # id of a load -> where its words begin
@@ -104,7 +104,7 @@ class Structure:
             place = self.visit_load(member.place) if member.kept else kind_of(member.place.dtype)
             self.tokens.append(f"{text}:{formula}->{place}:{is_row(self.nest, member.place)}")
         if any(load.index for load in self.loads):
-            self.words.append(("error", None))
+            self.words.append(("error", 0))
         return Arguments(self.words, self.slots, "|".join(self.tokens), self.loads, self.numbers)
 
     def visit(self, lazy: Lazy) -> str:
@@ -142,7 +142,7 @@ class Structure:
             words = self.words
             self.slots[id(load)] = len(words)
             self.loads.append(load)
-            words.append(("address", load))
+            words.append(place_of(load))
             classes = ""
             for axis, stride in enumerate(load.strides):
                 if stride == 0:
@@ -157,6 +157,11 @@ class Structure:
             self.tokens.append(f"L{len(self.loads)}:{kind_of(load.dtype)}:{classes}:{places}")
             self.names[id(load)] = f"L{len(self.loads)}"
         return self.names[id(load)]
+
+
+def place_of(load: Load) -> tuple[Buffer, int]:
+    """Where a load begins, as an argument of a launch."""
+    return load.buffer, load.offset * load.dtype.itemsize
 
 
 def is_argument(number: Number, position: int, map: Map) -> bool:
