@@ -37,10 +37,10 @@ def strides(array: np.ndarray) -> tuple[int, ...]:
     return tuple(step // array.itemsize for step in array.strides)
 
 
-def describe(arrays: dict, causal: bool, scale: float) -> attention.Sizes:
+def describe(arrays: dict, causal: bool, scale: float) -> attention.AttentionSizes:
     q, k, v, mask = arrays["q"], arrays["k"], arrays["v"], arrays.get("mask")
     kind = "none" if mask is None else "bool" if mask.dtype == bool else "float"
-    return attention.Sizes(
+    return attention.AttentionSizes(
         q.shape[:-2], q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1], q.dtype.name, kind, causal, scale,
         {name: strides(array) for name, array in arrays.items()},
     )  # fmt: skip
@@ -220,7 +220,7 @@ def test_memory_does_not_grow_with_the_square_of_the_length() -> None:
     def work(heads: int, length: int, threads: int) -> int:
         steps = (length * 64, 64, 1)
         names = ("g", "q", "k", "v", "out", "dq", "dk", "dv")
-        sizes = attention.Sizes(
+        sizes = attention.AttentionSizes(
             (heads,), length, length, 64, 64, "float32", "none", True, 1.0, dict.fromkeys(names, steps)
         )
         assert attention.forward(sizes, threads).work == 0

@@ -217,7 +217,7 @@ def test_finish(m, n, k, right):
     expected = place + np.maximum(left @ other + bias, 0)
     needed = gemm.product(
         3, m, n, k, "float32", strides(left, (3,)), strides(other, (3,)), (m * n, n, 1), threads=2,
-        finish=rectified_with_bias, finish_key="test", extra_words=[("bias", 0), ("place", 0), n, m * n],
+        epilogue=rectified_with_bias, epilogue_key="test", extra_words=[("bias", 0), ("place", 0), n, m * n],
     )  # fmt: skip
     run(needed, {"left": left, "right": other, "place": place, "bias": bias}, 2)
     np.testing.assert_allclose(place, expected, rtol=1e-4, atol=1e-4)

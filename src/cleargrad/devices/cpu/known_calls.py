@@ -6,7 +6,7 @@ take memory for the result, and to run kernels; it is all done here, in one nati
 its own.
 
 What it knows are lists of words. A `Known` is one call: what its arguments must be, the job that binds arrays
-and runs (devices/cpu/short.py), the result's layout, and who makes a tensor of the array. A `Memory` is what it
+and runs (devices/cpu/short.py), the result's layout, and who makes a tensor of the array. A `CallTable` is what it
 knows of one function. Python's lock is held all the time. Read next: devices/cpu/programs/recall.py.
 """
 
@@ -299,12 +299,12 @@ class Words:
         return address(self.words)
 
 
-class Number(int):
+class Literal(int):
     """A word that is itself, as opposed to an object, which is where it is."""
 
 
 def pointer(word: Any) -> int:
-    if type(word) is Number:
+    if type(word) is Literal:
         return int(word)
     return word.start if isinstance(word, Words) else id(word)
 
@@ -312,7 +312,7 @@ def pointer(word: Any) -> int:
 def layout(kind: type, data: np.ndarray) -> Words:
     """What a tensor of a class must be like."""
     numbers = (data.ndim, *data.shape, *data.strides)
-    return Words([kind, data.dtype, *map(Number, numbers)])
+    return Words([kind, data.dtype, *map(Literal, numbers)])
 
 
 class Known(Words):
@@ -320,14 +320,14 @@ class Known(Words):
 
     def __init__(self, arguments: Sequence[tuple[int, Any]], program: Any, finish: Callable) -> None:
         """`program` has the arrays of the arguments as its inputs, in their order."""
-        pairs = [part for what, wanted in arguments for part in (Number(what), wanted)]
+        pairs = [part for what, wanted in arguments for part in (Literal(what), wanted)]
         layouts = [
             word for shape, kind in program.output_specs
-            for word in (kind, Number(len(shape)), Words(list(map(Number, shape))))
+            for word in (kind, Literal(len(shape)), Words(list(map(Literal, shape))))
         ]  # fmt: skip
-        job = Number(address(program.job.words))
+        job = Literal(address(program.job.words))
         super().__init__(
-            [Number(len(arguments)), finish, job, Number(len(program.output_specs)), Words(layouts), *pairs]
+            [Literal(len(arguments)), finish, job, Literal(len(program.output_specs)), Words(layouts), *pairs]
         )
         self.program = program
 
@@ -342,7 +342,7 @@ class Definition(ctypes.Structure):
 FASTCALL = 0x80
 
 
-class Memory(Words):
+class CallTable(Words):
     """The calls that are known of one function, and `function`, which makes them or gives UNKNOWN."""
 
     def __init__(
@@ -353,11 +353,11 @@ class Memory(Words):
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         table = ctypes.cast(get(home._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-        new = Number(table[94])  # PyArray_NewFromDescr
-        gate_how = Number(id(gate) + place_in(type(gate)(), "how"))
+        new = Literal(table[94])  # PyArray_NewFromDescr
+        gate_how = Literal(id(gate) + place_in(type(gate)(), "how"))
         words = [
-            Number(0),
-            Number(1),
+            Literal(0),
+            Literal(1),
             study,
             gate_how,
             *modes,
@@ -366,9 +366,9 @@ class Memory(Words):
             new,
             np.ndarray,
             float,
-            Number(job_runner()),
+            Literal(job_runner()),
         ]
-        super().__init__([*words, *[Number(0)] * MOST])
+        super().__init__([*words, *[Literal(0)] * MOST])
         self.definition = Definition(b"recall", native(data_place), FASTCALL, None)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

@@ -19,7 +19,7 @@ def chosen(back: bool, facts: tuple, strides: tuple, threads: int) -> Any:
     from cleargrad.devices.cpu.kernels import attention
 
     choose: Callable = attention.gradient if back else attention.forward
-    sizes = attention.Sizes(*facts, strides=dict(strides))  # type: ignore[misc]
+    sizes = attention.AttentionSizes(*facts, strides=dict(strides))  # type: ignore[misc]
     return choose(sizes, threads=threads)
 
 

@@ -3,7 +3,7 @@
 A gradient in the input is a convolution of the gradient, one for each remainder of positions by the stride, with
 the taps that reach it. Arrays are contiguous (samples, channels, *space) with one to three dimensions of space.
 Words name the operands "source", "weight", "bias", "gate", "gradient" and "place". How each is computed is chosen
-in convolution_choice.py. Read next: devices/cpu/kernels/pooling.py.
+in convolution_blocking.py. Read next: devices/cpu/kernels/pooling.py.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.devices.cpu.kernels.convolution_choice import (
-    Finish,
+from cleargrad.devices.cpu.kernels.convolution_blocking import (
+    Epilogue,
     Problem,
-    WeightChoice,
+    WeightBlocking,
     contiguous,
     launches,
 )
@@ -58,7 +58,7 @@ def forward(
         source[0], groups, channels, results, three(axes), deep([axis.count for axis in axes]), strides,
         tuple(range(taps)), ELEMENTS[np.dtype(kind).name],
     )  # fmt: skip
-    return launches(problem, threads, Finish(bias, relu))
+    return launches(problem, threads, Epilogue(bias, relu))
 
 
 def input_gradient(
@@ -86,7 +86,7 @@ def input_gradient(
             source[0], groups, channels, results, axes, deep(size), strides, tuple(places),
             ELEMENTS[np.dtype(kind).name],
         )  # fmt: skip
-        needed = launches(problem, threads, Finish(bias, gate=gate), work)
+        needed = launches(problem, threads, Epilogue(bias, gate=gate), work)
         found += needed.launches
         work += needed.work
     return Launches(found, work)
@@ -108,7 +108,7 @@ def weight_gradient(
     )  # fmt: skip
     if results == 0 or channels == 0:
         return Launches([], 0)
-    return WeightChoice(problem, threads).launches()
+    return WeightBlocking(problem, threads).launches()
 
 
 def phases(

@@ -72,7 +72,7 @@ def add(builder: Any, choose: Callable[..., Launches], call: Call, names: dict, 
         for (name, like), value in zip(results.items(), call.results, strict=True)
     }
     strides = {name: load.strides for name, load in (operands | places).items() if name not in STATISTICS}
-    sizes = attention.Sizes(
+    sizes = attention.AttentionSizes(
         q.shape[:-2], q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1], q.dtype.name,
         "none" if mask is None else "bool" if mask.spec.dtype.numpy.kind == "b" else "float",
         call.attrs["causal"], call.attrs["scale"], strides,

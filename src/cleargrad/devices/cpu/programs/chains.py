@@ -85,7 +85,7 @@ def chain_from(entries: list[Any], first: int, final: set[Buffer]) -> Chain | No
     rows = rows_of(entries[first])
     if rows is None or rows < 2:
         return None
-    chain, touched = Chain(rows), Touched()
+    chain, touched = Chain(rows), TouchedByRow()
     for entry in islice(entries, first, None):
         accesses = accesses_of(entry, rows) if final.isdisjoint(writes_of(entry)) else None
         if accesses is None or cost_of(entry) > LARGE or not touched.take(*accesses):
@@ -106,7 +106,7 @@ def cost_of(entry: Any) -> int:
     return prod(entry.space) * entry.work
 
 
-class Touched:
+class TouchedByRow:
     """What the entries of a chain read and write."""
 
     def __init__(self) -> None:

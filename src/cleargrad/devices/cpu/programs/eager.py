@@ -1,7 +1,7 @@
 """Compiled kernels for eager calls: scalar formulas over large arrays, and programs of fused ops.
 
 A formula is compiled once for all lengths. A fused op is compiled for the shapes, strides and dtypes of its
-operands, from the ops it is made of; its kernels are shared by all shapes of the same structure, so only the
+operands, from the ops it is made of; its kernels are shared by all shapes of the same signature, so only the
 first one costs a compilation. What the compiler cannot do well is refused, and NumPy goes on. Read next:
 devices/cpu/programs/rules.py.
 """
@@ -25,7 +25,7 @@ from cleargrad.devices.cpu.programs.loops import conditions, kernel_of
 from cleargrad.devices.cpu.programs.products import product
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.devices.cpu.programs.rules import step
-from cleargrad.devices.cpu.programs.signature import CHUNK, structure
+from cleargrad.devices.cpu.programs.signature import CHUNK, arguments_of
 from cleargrad.expr.expr import Expr
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Graph, Recorder
@@ -58,7 +58,7 @@ class Formula:
         place = formulas.load(Buffer(len(operands), (length,), kind, "inside", (1,)))
         nest = Nest((), (length,), [Member(place, formulas.map(tree, tuple(loads), kind, kind, (length,)))])
         self.cost = TOUCH + nest.work
-        found = structure(nest)
+        found = arguments_of(nest)
         self.kernel, self.words = kernel_of(nest, found), found.words
         self.names = [load.buffer for load in (*loads, place)]
 
@@ -120,7 +120,7 @@ def made_formula(key: tuple, tree: Expr, kind: np.dtype, operands: tuple) -> For
 # Fused ops -------------------------------------------------------------------------------------------------
 
 
-class Parts:
+class FusedOp:
     """The program of a fused op for operands of one layout."""
 
     def __init__(self, program: Program, several: bool) -> None:
@@ -176,7 +176,7 @@ def often(key: tuple) -> bool:
     return count >= OFTEN
 
 
-def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
+def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> FusedOp | None:
     arrays = [x for x in operands if isinstance(x, np.ndarray)]
     before = mode.set(grad=False, autocast=None, observer=None, saved_hooks=None, inference=False)
     try:
@@ -189,7 +189,7 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
     finally:
         mode.set(**before)
     program = program_of(graph, arrays)
-    return None if program is None else Parts(program, not isinstance(spec, Spec))
+    return None if program is None else FusedOp(program, not isinstance(spec, Spec))
 
 
 def program_of(graph: Graph, arrays: list[np.ndarray]) -> Program | None:
@@ -225,7 +225,7 @@ def cost_of(entry: Any) -> int:
     )
 
 
-def held_by(found: Parts | None) -> int:
+def held_by(found: FusedOp | None) -> int:
     return 0 if found is None or found.program.block is None else found.program.size
 
 

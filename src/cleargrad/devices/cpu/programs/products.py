@@ -17,7 +17,7 @@ from cleargrad.devices.cpu.kernels import gemm
 from cleargrad.devices.cpu.launch import SMALL, Launch, Launcher, Launches, Prepared
 from cleargrad.devices.cpu.llvm.jit import Kernel
 from cleargrad.devices.cpu.programs.loops import kernel_of
-from cleargrad.devices.cpu.programs.signature import structure
+from cleargrad.devices.cpu.programs.signature import arguments_of
 from cleargrad.devices.cpu.team import team
 from cleargrad.expr.expr import Var, add
 from cleargrad.schedule.formulas import Buffer, Formulas
@@ -62,7 +62,7 @@ def bias_kernel(kind: np.dtype) -> Kernel:
     vector = formulas.load(Buffer(1, (ANY_LENGTH,), kind, "input", (1,)), shape, (0, 1))
     value = formulas.map(add(Var("x", 0), Var("y", 1)), (matrix, vector), kind, kind, shape)
     nest = Nest(shape[:1], shape[1:], [Member(matrix, value)])
-    arguments = structure(nest)
+    arguments = arguments_of(nest)
     assert [word[0] for word in arguments.words if isinstance(word, tuple)] == [matrix.buffer, vector.buffer]
     return kernel_of(nest, arguments)
 

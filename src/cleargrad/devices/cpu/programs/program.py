@@ -27,7 +27,7 @@ from cleargrad.devices.cpu.llvm.text import Code, Val, element_of
 from cleargrad.devices.cpu.programs import blocks
 from cleargrad.devices.cpu.programs.chains import Chain, ChainPlan, grouped, operands_of, placed, planned
 from cleargrad.devices.cpu.programs.loops import MEMORY, kernel_of
-from cleargrad.devices.cpu.programs.signature import place_of, structure, units
+from cleargrad.devices.cpu.programs.signature import arguments_of, place_of, units
 from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.devices.cpu.short import Job
 from cleargrad.devices.cpu.team import ALONE, RECORD, WAIT, team
@@ -45,7 +45,7 @@ class OutOfRange(IndexError):
 
 SMALL = 16_384  # elements times work: below, one thread is quicker than two
 LITTLE = 4 * SMALL  # of a whole program: below, Python's lock is held while it runs
-kernels: dict[str, Kernel] = {}  # by structure, for all programs
+kernels: dict[str, Kernel] = {}  # by signature, for all programs
 
 OUT_OF_RANGE = "an index was out of range in a compiled program"
 empty = np.empty
@@ -190,7 +190,7 @@ class Program:
             count = units(entry)
             if count == 0:
                 return []
-            arguments = structure(entry)
+            arguments = arguments_of(entry)
             kernel = kernels.get(arguments.key)
             if kernel is None:
                 kernel = kernels[arguments.key] = kernel_of(entry, arguments)
@@ -511,13 +511,13 @@ class Touched:
 def typed(interface: dict, owner: np.ndarray) -> np.ndarray:
     """An array at an address, which keeps the owner of the memory alive."""
     interface["typestr"] = owner.dtype.str if owner.dtype.kind != "V" else f"|V{owner.itemsize}"
-    holder = Memory(interface, owner)
+    holder = ArrayAt(interface, owner)
     array = np.asarray(holder)
     return array if array.dtype == owner.dtype else array.view(owner.dtype)
 
 
-class Memory:
-    """Memory at an address, as NumPy's array interface describes it."""
+class ArrayAt:
+    """ArrayAt at an address, as NumPy's array interface describes it."""
 
     def __init__(self, interface: dict, owner: np.ndarray) -> None:
         self.__array_interface__ = interface

@@ -42,7 +42,7 @@ class Unfit(Exception):
 # Templates -------------------------------------------------------------------------------------------------
 
 
-class Template:
+class RuleTemplate:
     """A rule as kernels whose arguments are still to be filled in, for parameters of one kind."""
 
     def __init__(self, optimizer: Any, item: Item, options: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ def numbers_of(optimizer: Any, options: dict[str, Any]) -> Iterator[tuple[str, i
 class Bound:
     """A template filled in for the parameters of a group, as long as they and their state stay where they are."""
 
-    def __init__(self, template: Template, items: list[Item], arrays: list[np.ndarray]) -> None:
+    def __init__(self, template: RuleTemplate, items: list[Item], arrays: list[np.ndarray]) -> None:
         self.template, self.arrays = template, arrays
         count = len(items)
         width = 1 + len(items[0][2])
@@ -234,7 +234,7 @@ class Bound:
                     cell[2] = place
 
 
-_templates: dict[tuple, Template | None] = {}
+_templates: dict[tuple, RuleTemplate | None] = {}
 _groups: weakref.WeakKeyDictionary[Any, dict[int, tuple[tuple, Bound | None]]] = weakref.WeakKeyDictionary()
 
 
@@ -285,7 +285,7 @@ def bind(
     try:
         if key not in _templates:
             _templates[key] = None
-            _templates[key] = Template(optimizer, first, options)
+            _templates[key] = RuleTemplate(optimizer, first, options)
         template = _templates[key]
         return None if template is None else Bound(template, items, arrays)
     except Unfit:

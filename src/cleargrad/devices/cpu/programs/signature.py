@@ -1,6 +1,6 @@
 """What the code of a nest depends on: its signature, and how its work is cut.
 
-`structure` walks through a nest and gives the key of its code, which all nests of that structure share, and the
+`arguments_of` walks through a nest and gives the key of its code, which all nests of that signature share, and the
 arguments of this one: extents, strides, addresses, and numbers that may be others for another batch, such as how
 many elements a mean is of. Read next: devices/cpu/programs/loops.py, which writes the code.
 """
@@ -75,12 +75,12 @@ def breadth(nest: Nest) -> int:
     return BROAD if simple else 1
 
 
-def structure(nest: Nest) -> Arguments:
+def arguments_of(nest: Nest) -> Arguments:
     """The key of a nest's code, and the arguments of this one."""
-    return Structure(nest).arguments()
+    return Signature(nest).arguments()
 
 
-class Structure:
+class Signature:
     """Walks through a nest and names all there is in it."""
 
     def __init__(self, nest: Nest) -> None:
