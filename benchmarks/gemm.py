@@ -88,14 +88,14 @@ class Ours:
         self.team, self.left, self.right, self.times = team, left, right, times
         self.result = np.empty((batch, m, n), np.float32)
         strides = [[step // 4 for step in array.strides] for array in (left, right, self.result)]
-        plan = gemm.steps(batch, m, n, k, "float32", *strides, threads=cut or team.threads)
+        plan = gemm.product(batch, m, n, k, "float32", *strides, threads=cut or team.threads)
         self.work = np.empty(plan.work + 64, np.uint8)
         starts = {"left": left, "right": right, "place": self.result, "work": self.work}
         self.words, rows = [], []
-        for step, code in zip(plan.steps, addresses(step.kernel for step in plan.steps)):
-            words = [starts[x[0]].ctypes.data + x[1] if isinstance(x, tuple) else x for x in step.words]
+        for launch, code in zip(plan.launches, addresses(launch.kernel for launch in plan.launches)):
+            words = [starts[x[0]].ctypes.data + x[1] if isinstance(x, tuple) else x for x in launch.arguments]
             self.words.append(np.array(words, np.int64))
-            rows.append([code, self.words[-1].ctypes.data, step.units, WAIT])
+            rows.append([code, self.words[-1].ctypes.data, launch.units, WAIT])
         self.records = np.array(rows * times, np.int64).reshape(-1, RECORD)
 
     def __call__(self) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from cleargrad.autograd.node import address, strides_of
+from cleargrad.autograd.node import strides_of
 from cleargrad.core import device as devices
+from cleargrad.core.address import address
 from cleargrad.core.dtype import OF_NUMPY, dtype
 from cleargrad.core.mode import settle
 from cleargrad.core.tensor import Tensor, held, note_lent, place_of

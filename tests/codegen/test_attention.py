@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cleargrad.devices.cpu.kernels import attention
-from cleargrad.devices.cpu.launch import Launch
+from cleargrad.devices.cpu.launch import Launcher
 from tests.bits import same_bits
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
@@ -37,10 +37,10 @@ def strides(array: np.ndarray) -> tuple[int, ...]:
     return tuple(step // array.itemsize for step in array.strides)
 
 
-def describe(arrays: dict, causal: bool, scale: float) -> attention.Sizes:
+def describe(arrays: dict, causal: bool, scale: float) -> attention.AttentionSizes:
     q, k, v, mask = arrays["q"], arrays["k"], arrays["v"], arrays.get("mask")
     kind = "none" if mask is None else "bool" if mask.dtype == bool else "float"
-    return attention.Sizes(
+    return attention.AttentionSizes(
         q.shape[:-2], q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1], q.dtype.name, kind, causal, scale,
         {name: strides(array) for name, array in arrays.items()},
     )  # fmt: skip
@@ -50,8 +50,8 @@ def attend(arrays: dict, causal: bool, scale: float, threads: int = 1) -> tuple[
     q, v = arrays["q"], arrays["v"]
     results = [np.full((*q.shape[:-1], n), 7, q.dtype) for n in (v.shape[-1], 1, 1)]
     arrays = arrays | {"out": results[0]}
-    steps = attention.forward(describe(arrays, causal, scale), threads)
-    Launch(steps, threads == 1).run(**arrays, peaks=results[1], totals=results[2])
+    needed = attention.forward(describe(arrays, causal, scale), threads)
+    Launcher(needed, threads == 1).run_named(**arrays, peaks=results[1], totals=results[2])
     return tuple(results)
 
 
@@ -60,8 +60,8 @@ def attend_back(
 ) -> list[np.ndarray]:
     results = {f"d{name}": np.full(arrays[name].shape, 7, arrays[name].dtype) for name in "qkv"}
     arrays = arrays | results
-    steps = attention.gradient(describe(arrays, causal, scale), threads)
-    Launch(steps, threads == 1).run(**arrays, peaks=statistics[0], totals=statistics[1])
+    needed = attention.gradient(describe(arrays, causal, scale), threads)
+    Launcher(needed, threads == 1).run_named(**arrays, peaks=statistics[0], totals=statistics[1])
     return list(results.values())
 
 
@@ -220,7 +220,7 @@ def test_memory_does_not_grow_with_the_square_of_the_length() -> None:
     def work(heads: int, length: int, threads: int) -> int:
         steps = (length * 64, 64, 1)
         names = ("g", "q", "k", "v", "out", "dq", "dk", "dv")
-        sizes = attention.Sizes(
+        sizes = attention.AttentionSizes(
             (heads,), length, length, 64, 64, "float32", "none", True, 1.0, dict.fromkeys(names, steps)
         )
         assert attention.forward(sizes, threads).work == 0

@@ -11,6 +11,7 @@ import pytest
 
 from cleargrad.devices.cpu.kernels import gemm
 from cleargrad.devices.cpu.kernels.packing import PARAMETERS
+from cleargrad.devices.cpu.launch import Launches
 from cleargrad.devices.cpu.llvm.jit import addresses
 from cleargrad.devices.cpu.llvm.text import vector
 from cleargrad.devices.cpu.team import RECORD, SCRATCH, WAIT, Team
@@ -35,27 +36,27 @@ def strides(array: np.ndarray, batch: tuple[int, ...]) -> tuple[int, ...]:
     return (0,) * (len(batch) + 2 - array.ndim) + steps
 
 
-def in_memory(steps: gemm.Steps, arrays: dict[str, np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-    """The arguments of each step, with addresses for names, and the work memory."""
-    work = np.empty(steps.work + 64, np.uint8)
+def in_memory(needed: Launches, arrays: dict[str, np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+    """The arguments of each launch, with addresses for names, and the work memory."""
+    work = np.empty(needed.work + 64, np.uint8)
     starts = {name: array.ctypes.data for name, array in arrays.items()}
     starts["work"] = work.ctypes.data + -work.ctypes.data % 64
     words = [
-        np.array([starts[w[0]] + w[1] if isinstance(w, tuple) else w for w in step.words], np.int64)
-        for step in steps.steps
+        np.array([starts[w[0]] + w[1] if isinstance(w, tuple) else w for w in launch.arguments], np.int64)
+        for launch in needed.launches
     ]
     return words, work
 
 
-def run(steps: gemm.Steps, arrays: dict[str, np.ndarray], threads: int) -> None:
+def run(needed: Launches, arrays: dict[str, np.ndarray], threads: int) -> None:
     """Runs each thread's share, one after the other."""
-    words, _work = in_memory(steps, arrays)
+    words, _work = in_memory(needed, arrays)
     scratch = np.empty(SCRATCH + 64, np.uint8)
     scratch_at = scratch.ctypes.data + -scratch.ctypes.data % 64
-    kernels = addresses(step.kernel for step in steps.steps)
-    for step, arguments, kernel in zip(steps.steps, words, kernels, strict=True):
+    kernels = addresses(launch.kernel for launch in needed.launches)
+    for launch, arguments, kernel in zip(needed.launches, words, kernels, strict=True):
         for thread in range(threads):
-            below, above = (step.units * number // threads for number in (thread, thread + 1))
+            below, above = (launch.units * number // threads for number in (thread, thread + 1))
             if below < above:
                 SIGNATURE(kernel)(arguments.ctypes.data, below, above, scratch_at)
 
@@ -71,12 +72,12 @@ def multiply(left, right, threads: int = 1, layout: str = "rows", **options) -> 
     elif layout == "spread":
         room = np.full((*batch, m + 2, n + 3, 2), SENTINEL, left.dtype)[..., 0]
     place = room[..., 1 : m + 1, 1 : n + 1]
-    steps = gemm.steps(
+    needed = gemm.product(
         batch, m, n, k, left.dtype,
         *(strides(array, batch) for array in (left, right, place)),
         threads=threads, **options,
     )  # fmt: skip
-    run(steps, {"left": left, "right": right, "place": place}, threads)
+    run(needed, {"left": left, "right": right, "place": place}, threads)
     outside = np.ones(room.shape, bool)
     outside[..., 1 : m + 1, 1 : n + 1] = False
     assert (room[outside] == SENTINEL).all()
@@ -129,8 +130,8 @@ def test_nothing_to_sum_and_nothing_to_write():
     assert (multiply(np.ones((5, 0), np.float32), np.ones((0, 20), np.float32)) == 0).all()
     for shape in ((0, 4, 3), (4, 0, 3)):
         m, n, k = shape
-        assert gemm.steps(1, m, n, k, "float32", (0, k, 1), (0, n, 1), (0, n, 1), threads=2).steps == []
-    assert gemm.steps(0, 2, 2, 2, "float32", (4, 2, 1), (4, 2, 1), (4, 2, 1), threads=2).steps == []
+        assert gemm.product(1, m, n, k, "float32", (0, k, 1), (0, n, 1), (0, n, 1), threads=2).launches == []
+    assert gemm.product(0, 2, 2, 2, "float32", (4, 2, 1), (4, 2, 1), (4, 2, 1), threads=2).launches == []
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
@@ -156,17 +157,17 @@ def test_shares_of_threads(threads):
     for m, n, k in ((1, 200, 30), (32, 130, 40), (300, 20, 40), (64, 64, 40)):
         left, right = matrix((m, k), "rows"), matrix((k, n), "columns", seed=1)
         check(left, right, threads)
-        steps = gemm.steps((), m, n, k, "float32", (k, 1), (1, k), (n, 1), threads=threads)
-        assert steps.steps[-1].units >= min(threads, 2)
+        needed = gemm.product((), m, n, k, "float32", (k, 1), (1, k), (n, 1), threads=threads)
+        assert needed.launches[-1].units >= min(threads, 2)
 
 
 def test_products_share_a_packed_operand():
     right, place = matrix((40, 50), "columns"), np.empty((7, 50), np.float32)
     both = [
-        gemm.steps((), m, 50, 40, "float32", (40, 1), (1, 40), (50, 1), threads=2, pack_first=True)
+        gemm.product((), m, 50, 40, "float32", (40, 1), (1, 40), (50, 1), threads=2, pack_first=True)
         for m in (7, 9)
     ]
-    assert both[0].steps[0] == both[1].steps[0]
+    assert both[0].launches[0] == both[1].launches[0]
     assert both[0].work == both[1].work
     left = matrix((7, 40), "rows", seed=1)
     run(both[0], {"left": left, "right": right, "place": place}, 2)
@@ -177,10 +178,10 @@ def test_by_a_team_of_threads():
     left, right = matrix((200, 700), "columns"), matrix((700, 90), "columns", seed=1)
     place = np.empty((200, 90), np.float32)
     team = Team(3)
-    steps = gemm.steps((), 200, 90, 700, "float32", (1, 200), (1, 700), (90, 1), threads=3)
-    words, _work = in_memory(steps, {"left": left, "right": right, "place": place})
-    codes = addresses(step.kernel for step in steps.steps)
-    rows = [[code, w.ctypes.data, s.units, WAIT] for code, w, s in zip(codes, words, steps.steps)]
+    needed = gemm.product((), 200, 90, 700, "float32", (1, 200), (1, 700), (90, 1), threads=3)
+    words, _work = in_memory(needed, {"left": left, "right": right, "place": place})
+    codes = addresses(launch.kernel for launch in needed.launches)
+    rows = [[code, w.ctypes.data, s.units, WAIT] for code, w, s in zip(codes, words, needed.launches)]
     records = np.array(rows * 3, np.int64).reshape(-1, RECORD)
     team.run(records.ctypes.data, len(records), 3)
     np.testing.assert_allclose(place, left @ right, rtol=1e-3, atol=1e-3)
@@ -214,11 +215,11 @@ def test_finish(m, n, k, right):
     left, other = matrix((3, m, k), "rows"), matrix((3, k, n), right, seed=1)
     bias, place = matrix((1, n), "rows", seed=2)[0], matrix((3, m, n), "rows", seed=3)
     expected = place + np.maximum(left @ other + bias, 0)
-    steps = gemm.steps(
+    needed = gemm.product(
         3, m, n, k, "float32", strides(left, (3,)), strides(other, (3,)), (m * n, n, 1), threads=2,
-        finish=rectified_with_bias, finish_key="test", extra_words=[("bias", 0), ("place", 0), n, m * n],
+        epilogue=rectified_with_bias, epilogue_key="test", extra_words=[("bias", 0), ("place", 0), n, m * n],
     )  # fmt: skip
-    run(steps, {"left": left, "right": other, "place": place, "bias": bias}, 2)
+    run(needed, {"left": left, "right": other, "place": place, "bias": bias}, 2)
     np.testing.assert_allclose(place, expected, rtol=1e-4, atol=1e-4)
 
 

@@ -78,6 +78,15 @@ def test_a_named_kernel_on_the_disk_is_not_written_again(
     assert jit.Kernel.later("four and a half", write).identity == add_kernel(4.5).module
 
 
+def test_every_module_that_writes_kernels_counts_for_their_names() -> None:
+    package = Path(jit.__file__).parents[3]
+    rooms = {package / room for room in jit.WRITERS}
+    assert all(any(room.glob("*.py")) for room in rooms)
+    for path in package.rglob("*.py"):
+        if "Kernel.later(" in path.read_text() or "@named" in path.read_text():
+            assert path.parent in rooms
+
+
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
 def test_a_damaged_file_is_compiled_anew(damage: bytes | None, own_cache: Path) -> None:
     jit.Jit().addresses([add_kernel(2.5)])

@@ -8,7 +8,7 @@ import pytest
 from cleargrad.devices.cpu.arrays import native
 from cleargrad.devices.cpu.arrays import pooling as reference
 from cleargrad.devices.cpu.kernels import pooling
-from cleargrad.devices.cpu.launch import Launch
+from cleargrad.devices.cpu.launch import Launcher
 
 # x shape, kernel, stride, padding, dilation, ceil_mode
 CASES = [
@@ -79,11 +79,11 @@ def test_scatter(gate: bool) -> None:
     expected = np.where(x <= 0, 0, expected) if gate else expected
     out, error = np.full_like(x, np.nan), np.zeros(1, np.int64)
     chosen = pooling.scatter(6, 99, 99, "float32", gate)
-    Launch(chosen).run(source=values, indices=indices, place=out, error=error, gate=x)
+    Launcher(chosen).run_named(source=values, indices=indices, place=out, error=error, gate=x)
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
     assert error[0] == 0
     indices[1, 2, 3, 4] = 99
-    Launch(chosen).run(source=values, indices=indices, place=out, error=error, gate=x)
+    Launcher(chosen).run_named(source=values, indices=indices, place=out, error=error, gate=x)
     assert error[0] == 1
 
 

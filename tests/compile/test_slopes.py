@@ -13,7 +13,7 @@ import pytest
 import cleargrad as cg
 from cleargrad.devices.cpu.programs.chains import Chain
 from cleargrad.devices.cpu.programs.program import Program
-from cleargrad.devices.cpu.programs.signature import structure
+from cleargrad.devices.cpu.programs.signature import arguments_of
 from cleargrad.expr.numpy_reading import read
 from cleargrad.nn import functional
 from cleargrad.ops.op import OPS
@@ -38,7 +38,7 @@ def nests(entries: list[Any]) -> Iterator[Nest]:
 
 def dear_nests(program: Program) -> int:
     """How many nests compute an exponential or the like."""
-    keys = [structure(nest).key for nest in nests(program.entries)]
+    keys = [arguments_of(nest).key for nest in nests(program.entries)]
     return sum(
         any(f"{name}(" in key for name in ("erf", "exp", "tanh", "sigmoid", "normal_below")) for key in keys
     )

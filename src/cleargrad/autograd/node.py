@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.plan import Plan, Step
+from cleargrad.autograd.plan import BackwardPlan, VjpCall
+from cleargrad.core.address import address
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, held, tick, value_in, wrap_any
 from cleargrad.errors import Place, error, line_of, user_place
@@ -65,7 +66,7 @@ class Node:
             grads[index] = result
         return grads
 
-    def named(self, step: Step) -> dict[str, Any]:
+    def named(self, step: VjpCall) -> dict[str, Any]:
         """The keyword arguments of a vjp: attributes of the op, shapes of its operands."""
         found = {name: self.attrs[name] for name in step.attrs}
         for name, operand in step.shapes:
@@ -172,7 +173,9 @@ def extra_of(node: Node) -> Extra:
     return node.extra
 
 
-def make_node(kind: type[Node], edges: tuple, saved: tuple, plan: Plan, shape: Any, dtype: Any) -> Node:
+def make_node(
+    kind: type[Node], edges: tuple, saved: tuple, plan: BackwardPlan, shape: Any, dtype: Any
+) -> Node:
     node = kind()
     node.edges = edges
     node.saved = saved
@@ -347,10 +350,6 @@ def geometry(view: Tensor, base: Tensor) -> dict[str, Any]:
 def strides_of(data: np.ndarray) -> tuple[int, ...]:
     size = data.itemsize
     return tuple(step // size for step in data.strides)
-
-
-def address(data: np.ndarray) -> int:
-    return data.__array_interface__["data"][0]
 
 
 def make_leaf(tensor: Tensor) -> None:

@@ -17,7 +17,7 @@ from cleargrad.expr.expr import Expr, Var
 UNTRACED, PASS = "UNTRACED", "PASS"
 
 
-class Step:
+class VjpCall:
     """One vjp call of a plan."""
 
     __slots__ = (
@@ -65,7 +65,7 @@ class Step:
         return self.kernel
 
 
-class Plan(NamedTuple):
+class BackwardPlan(NamedTuple):
     """What to save, and what to call later, for one combination of inputs that need a gradient.
 
     Saved values stand as (*operands, *outputs), with None for those that are not needed.
@@ -74,4 +74,4 @@ class Plan(NamedTuple):
     keeps: tuple[bool, ...]
     keeps_operands: bool
     keeps_output: bool
-    steps: tuple[Step, ...]
+    steps: tuple[VjpCall, ...]

@@ -31,7 +31,7 @@ from cleargrad.autograd.node import (
     split_edge,
     stale_error,
 )
-from cleargrad.autograd.plan import PASS, UNTRACED, Step
+from cleargrad.autograd.plan import PASS, UNTRACED, VjpCall
 from cleargrad.core.dtype import OF_NUMPY
 from cleargrad.core.mode import at_once, mode, settle
 from cleargrad.core.shortage import shortage
@@ -335,7 +335,7 @@ def push(arrived: dict[Node, Any], node: Node, data: np.ndarray) -> None:
         arrived[edge] = part
 
 
-def push_tensors(arrived: dict[Node, Any], node: Node, step: Step, data: np.ndarray) -> None:
+def push_tensors(arrived: dict[Node, Any], node: Node, step: VjpCall, data: np.ndarray) -> None:
     """A vjp that is more than one formula: it runs on tensors."""
     saved, unpack = node.saved, node.unpack
     values = [unpack(saved[position]) for position in step.positions]

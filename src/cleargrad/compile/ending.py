@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cleargrad.autograd.node import AccumulateGrad, address
+from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.acts import Updated
 from cleargrad.compile.beside import beside
 from cleargrad.compile.building import Building
 from cleargrad.compile.repeat import Unfinished, is_own
 from cleargrad.compile.traces import FREE, Step, laid_out
+from cleargrad.core.address import address
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.pace import give_way
 from cleargrad.core.tensor import Tensor, cell_of, owner_of, tick, wrap, wrap_view

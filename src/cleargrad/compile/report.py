@@ -234,10 +234,10 @@ def counted(names: Counter, full: bool) -> str:
 
 
 def kernel_lines(program: WatchedProgram) -> list[str]:
-    different = len(set(program.records[:, 0].tolist()))
+    different = len(set(program.commands.records[:, 0].tolist()))
     native = sum(isinstance(segment, tuple) for segment in program.segments)
     return [
-        f"{different} kernels, run {len(program.records)} times: {program.compiled} compiled now, "
+        f"{different} kernels, run {len(program.commands.records)} times: {program.compiled} compiled now, "
         f"{program.from_disk} from the disk cache, {program.known} in this process before",
         f"{native} native call{'' if native == 1 else 's'} a step on {program.team.threads} threads; "
         f"the program took {program.seconds:.2f} s to make",

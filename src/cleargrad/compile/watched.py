@@ -17,8 +17,13 @@ from typing import Any
 import numpy as np
 
 from cleargrad.compile.capture import Compiled, watchers
+<<<<<<< HEAD
 from cleargrad.compile.names import names_of_arguments
 from cleargrad.devices.cpu.llvm.jit import Kernel, jit
+=======
+from cleargrad.compile.formula_text import names_of_arguments
+from cleargrad.devices.cpu.llvm.jit import jit
+>>>>>>> h/cpu
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.devices.cpu.team import RECORD
 from cleargrad.ops.record import Graph
@@ -46,19 +51,17 @@ class WatchedProgram(Program):
         self.seconds = time.perf_counter() - begin
         self.whole = self.only_native
 
-    def launches(self, entry: Any) -> list | None:
-        found = super().launches(entry)
+    def tasks(self, entry: Any) -> list | None:
+        found = super().tasks(entry)
         self.sources += [entry] * len(found or ())
         return found
 
-    def finish_records(
-        self, words: list[int], records: list[list[int]], chosen: list[Kernel], inner: list[list[int]]
-    ) -> None:
+    def finish_records(self) -> None:
         """Notes where the machine code comes from."""
-        modules = {kernel.identity for kernel in chosen}
+        modules = {kernel.identity for kernel in self.commands.kernels}
         self.known = len(modules & jit().linked.keys())
         compiled = jit().compiled
-        super().finish_records(words, records, chosen, inner)
+        super().finish_records()
         self.compiled = jit().compiled - compiled
         self.from_disk = len(modules) - self.known - self.compiled
 
@@ -96,9 +99,9 @@ class WatchedProgram(Program):
 
     def run_slowly(self, first: int, count: int, spent: dict[int, float]) -> None:
         """Runs records one after the other; what it takes to run none is not counted."""
-        idle = min(seconds(self.team.run, self.records_at, 0, 1) for _ in range(3))
+        idle = min(seconds(self.team.run, self.commands.at, 0, 1) for _ in range(3))
         for number in range(first, first + count):
-            took = seconds(self.team.run, self.records_at + number * RECORD * 8, 1, 1)
+            took = seconds(self.team.run, self.commands.at + number * RECORD * 8, 1, 1)
             self.note(self.sources[number], max(took - idle, LEAST), spent)
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 A training step allocates and frees the same large arrays again and again. By default glibc hands each of them back
 to the system, and every first touch of new memory is a page fault: up to 20 times the cost of the arithmetic. The
-price of keeping it is that a process's resident size stays at its peak. Read next: core/dtype.py.
+price of keeping it is that a process's resident size stays at its peak. Read next: core/address.py.
 """
 
 from __future__ import annotations

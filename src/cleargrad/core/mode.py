@@ -26,7 +26,7 @@ gate = Gate()
 gate.how = GRAD
 
 
-class Structure:
+class ChangeCount:
     """Counts changes of what programs are made of: modes, parameters and hooks of modules, groups of optimizers.
 
     A compiled program looks at its modules and optimizers again only when the count has moved. Changes of the
@@ -36,7 +36,7 @@ class Structure:
     __slots__ = ("defaults", "version")
 
 
-structure = Structure()
+structure = ChangeCount()
 structure.version = structure.defaults = 0
 _elsewhere: set[int] = set()  # threads that are in another mode
 _lock = threading.Lock()

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import address, edge_of, make_leaf
+from cleargrad.autograd.node import edge_of, make_leaf
+from cleargrad.core.address import address
 from cleargrad.core.mode import settle
 from cleargrad.core.tensor import Tensor, room_of, wrap
 from cleargrad.nn.parameter import Parameter

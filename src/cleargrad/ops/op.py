@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cleargrad.autograd.node import Node
-from cleargrad.autograd.plan import UNTRACED, Plan, Step
+from cleargrad.autograd.plan import UNTRACED, BackwardPlan, VjpCall
 from cleargrad.expr.expr import Expr, parameters
 
 NO_GRAD = "NO_GRAD"  # written as a vjp: the op has no gradient
@@ -46,7 +46,7 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
-    def plan(self, needs: tuple[bool, ...]) -> Plan:
+    def plan(self, needs: tuple[bool, ...]) -> BackwardPlan:
         """The plan for these inputs, made once."""
         plan = self.plans.get(needs)
         if plan is None:
@@ -54,7 +54,7 @@ class Op:
         return plan
 
 
-def make_plan(op: Op, needs: tuple[bool, ...]) -> Plan:
+def make_plan(op: Op, needs: tuple[bool, ...]) -> BackwardPlan:
     count = len(needs)
     steps = []
     vjps = [(None, op.vjp)] if callable(op.vjp) else [(k, f) for k, f in enumerate(op.vjp) if needs[k] and f]
@@ -64,10 +64,10 @@ def make_plan(op: Op, needs: tuple[bool, ...]) -> Plan:
         names, attrs, shapes = vjp_signature(op, vjp)
         positions = tuple(place for name in names for place in position_of(op, name, count))
         traceable = isinstance(op.lower, Expr) and index is not None and not attrs and not shapes
-        steps.append(Step(index, vjp, positions, attrs, shapes, UNTRACED if traceable else None))
+        steps.append(VjpCall(index, vjp, positions, attrs, shapes, UNTRACED if traceable else None))
     used = {position for step in steps for position in step.positions}
     keeps = tuple(position in used for position in range(count + op.outputs))
-    return Plan(keeps, any(keeps[:count]), any(keeps[count:]), tuple(steps))
+    return BackwardPlan(keeps, any(keeps[:count]), any(keeps[count:]), tuple(steps))
 
 
 def position_of(op: Op, name: str, operands: int) -> Iterable[int]:

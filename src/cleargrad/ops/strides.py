@@ -13,7 +13,8 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided as strided_array
 
-from cleargrad.autograd.node import address, strides_of
+from cleargrad.autograd.node import strides_of
+from cleargrad.core.address import address
 from cleargrad.core.shape import Spec, contiguous_strides, count, sizes_of, wrap_dim
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error

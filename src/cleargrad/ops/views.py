@@ -40,7 +40,7 @@ from cleargrad.core.tensor import (
 from cleargrad.errors import error
 from cleargrad.ops.declare import composite, face, fused, view
 from cleargrad.ops.inplace import check_history
-from cleargrad.ops.op import NO_GRAD, Plan
+from cleargrad.ops.op import NO_GRAD, BackwardPlan
 from cleargrad.ops.samples import Fails, Sample, real
 
 
@@ -155,7 +155,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
 
 
 def link_view(
-    data: np.ndarray, source: Tensor, how: int, kind: type[Node], plan: Plan, attrs: dict | None
+    data: np.ndarray, source: Tensor, how: int, kind: type[Node], plan: BackwardPlan, attrs: dict | None
 ) -> Tensor:
     """What apply.link does for a view, written out flat: reshape and indexing are called very often."""
     tensor = new(Tensor)

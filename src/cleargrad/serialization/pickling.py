@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.autograd.node import address, edge_of, strides_of
+from cleargrad.autograd.node import edge_of, strides_of
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.address import address
 from cleargrad.core.device import on_host
 from cleargrad.core.shape import Size
 from cleargrad.core.tensor import Tensor, held, place_of, value_in, wrap

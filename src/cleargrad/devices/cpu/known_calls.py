@@ -6,7 +6,7 @@ take memory for the result, and to run kernels; it is all done here, in one nati
 its own.
 
 What it knows are lists of words. A `Known` is one call: what its arguments must be, the job that binds arrays
-and runs (devices/cpu/short.py), the result's layout, and who makes a tensor of the array. A `Memory` is what it
+and runs (devices/cpu/short.py), the result's layout, and who makes a tensor of the array. A `CallTable` is what it
 knows of one function. Python's lock is held all the time. Read next: devices/cpu/programs/recall.py.
 """
 
@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.address import DATA, address
 from cleargrad.devices.cpu.llvm.jit import Kernel, addresses
 from cleargrad.devices.cpu.llvm.text import Val
-from cleargrad.devices.cpu.short import DATA, IDS, job_runner
+from cleargrad.devices.cpu.short import IDS, job_runner
 from cleargrad.devices.cpu.team import TeamCode
 
 # The words of a memory: how many calls it knows, how many unknown ones come before the next is studied, ...
@@ -71,14 +72,14 @@ def items_of_tuple() -> int:
 def array_fields() -> tuple[int, int, int, int] | None:
     """Where rank, extents, strides and dtype stand in an array object; None if they are not found."""
     probe = np.zeros((3, 5, 7), np.float32)[:, 1:4]
-    address = id(probe)
+    start = id(probe)
 
     def word(place: int) -> int:
-        return ctypes.c_int64.from_address(address + place).value
+        return ctypes.c_int64.from_address(start + place).value
 
     rank, extents, strides, kind = DATA + 8, DATA + 16, DATA + 24, DATA + 40
     try:
-        fits = ctypes.c_int.from_address(address + rank).value == 3 and word(kind) == id(probe.dtype)
+        fits = ctypes.c_int.from_address(start + rank).value == 3 and word(kind) == id(probe.dtype)
         for place, wanted in ((extents, probe.shape), (strides, probe.strides)):
             fits = fits and tuple((ctypes.c_int64 * 3).from_address(word(place))) == wanted
     except ValueError:
@@ -294,24 +295,24 @@ class Words:
         self.words = np.array([pointer(word) for word in words], np.int64)
 
     @property
-    def address(self) -> int:
-        return self.words.ctypes.data
+    def start(self) -> int:
+        return address(self.words)
 
 
-class Number(int):
+class Literal(int):
     """A word that is itself, as opposed to an object, which is where it is."""
 
 
 def pointer(word: Any) -> int:
-    if type(word) is Number:
+    if type(word) is Literal:
         return int(word)
-    return word.address if isinstance(word, Words) else id(word)
+    return word.start if isinstance(word, Words) else id(word)
 
 
 def layout(kind: type, data: np.ndarray) -> Words:
     """What a tensor of a class must be like."""
     numbers = (data.ndim, *data.shape, *data.strides)
-    return Words([kind, data.dtype, *map(Number, numbers)])
+    return Words([kind, data.dtype, *map(Literal, numbers)])
 
 
 class Known(Words):
@@ -319,14 +320,14 @@ class Known(Words):
 
     def __init__(self, arguments: Sequence[tuple[int, Any]], program: Any, finish: Callable) -> None:
         """`program` has the arrays of the arguments as its inputs, in their order."""
-        pairs = [part for what, wanted in arguments for part in (Number(what), wanted)]
+        pairs = [part for what, wanted in arguments for part in (Literal(what), wanted)]
         layouts = [
             word for shape, kind in program.output_specs
-            for word in (kind, Number(len(shape)), Words(list(map(Number, shape))))
+            for word in (kind, Literal(len(shape)), Words(list(map(Literal, shape))))
         ]  # fmt: skip
-        job = Number(program.job.words.ctypes.data)
+        job = Literal(address(program.job.words))
         super().__init__(
-            [Number(len(arguments)), finish, job, Number(len(program.output_specs)), Words(layouts), *pairs]
+            [Literal(len(arguments)), finish, job, Literal(len(program.output_specs)), Words(layouts), *pairs]
         )
         self.program = program
 
@@ -341,7 +342,7 @@ class Definition(ctypes.Structure):
 FASTCALL = 0x80
 
 
-class Memory(Words):
+class CallTable(Words):
     """The calls that are known of one function, and `function`, which makes them or gives UNKNOWN."""
 
     def __init__(
@@ -352,11 +353,11 @@ class Memory(Words):
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         table = ctypes.cast(get(home._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-        new = Number(table[94])  # PyArray_NewFromDescr
-        gate_how = Number(id(gate) + place_in(type(gate)(), "how"))
+        new = Literal(table[94])  # PyArray_NewFromDescr
+        gate_how = Literal(id(gate) + place_in(type(gate)(), "how"))
         words = [
-            Number(0),
-            Number(1),
+            Literal(0),
+            Literal(1),
             study,
             gate_how,
             *modes,
@@ -365,9 +366,9 @@ class Memory(Words):
             new,
             np.ndarray,
             float,
-            Number(job_runner()),
+            Literal(job_runner()),
         ]
-        super().__init__([*words, *[Number(0)] * MOST])
+        super().__init__([*words, *[Literal(0)] * MOST])
         self.definition = Definition(b"recall", native(data_place), FASTCALL, None)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -377,7 +378,7 @@ class Memory(Words):
     def add(self, call: Known) -> None:
         self.calls.append(call)
         count = self.words[COUNT]
-        self.words[CALLS + count] = call.address
+        self.words[CALLS + count] = call.start
         self.words[COUNT] = count + 1
 
     def forget(self) -> None:

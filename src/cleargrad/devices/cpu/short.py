@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.address import DATA, address, lined_up
 from cleargrad.devices.cpu.llvm.jit import Kernel, addresses
 from cleargrad.devices.cpu.llvm.text import Val
 from cleargrad.devices.cpu.team import SCRATCH, TeamCode
@@ -22,17 +23,6 @@ from cleargrad.devices.cpu.team import SCRATCH, TeamCode
 RECORDS, SURE, LENGTH, ERROR, PATCHES, COUNT, OWN, IDS = range(8)  # the words of a job; ids are the last
 PATCH = 3  # words of a patch
 JOB = Val("%job", "ptr")
-
-
-def find_data() -> int:
-    """Where in an array object its address stands; to ask NumPy for the address takes ten times as long."""
-    probe = np.zeros(3)
-    wanted = probe.__array_interface__["data"][0]
-    return next(k for k in range(8, 96, 8) if ctypes.c_void_p.from_address(id(probe) + k).value == wanted)
-
-
-DATA = find_data()
-pointer = ctypes.c_void_p.from_address
 
 
 @cache
@@ -77,20 +67,21 @@ def way_in() -> Any:
 @cache
 def scratch() -> np.ndarray:
     """Memory for whoever runs a short list: nobody else does so at the time."""
-    return np.empty(SCRATCH + 64, np.uint8)
+    return lined_up(SCRATCH)
 
 
 class Job:
     """A list of records, and the arrays that are others at every run."""
 
-    def __init__(self, count: int, patches: Sequence[tuple[int, int, int]], error: np.ndarray) -> None:
+    def __init__(
+        self, count: int, patches: Sequence[tuple[int, int, int]], error: np.ndarray | None = None
+    ) -> None:
         """For so many arrays; patches are the number of an array, the address of a word, and a shift."""
         self.patches = np.array(patches, np.int64).reshape(-1, PATCH)
-        self.error = error
+        self.error = error = np.zeros(1, np.int64) if error is None else error
         self.words = np.zeros(IDS + count, np.int64)
-        own = scratch().ctypes.data
-        self.words[ERROR], self.words[OWN] = error.ctypes.data, own + -own % 64
-        self.words[PATCHES], self.words[COUNT] = self.patches.ctypes.data, len(self.patches)
+        self.words[ERROR], self.words[OWN] = address(error), address(scratch())
+        self.words[PATCHES], self.words[COUNT] = address(self.patches), len(self.patches)
 
     def records(self, start: int, sure: int, length: int) -> None:
         """Has these be run, too; what comes behind the sure ones is left out if an index was out of range."""
@@ -99,4 +90,4 @@ class Job:
     def ready(self) -> tuple[memoryview, Callable[[ctypes.c_void_p], int], ctypes.c_void_p]:
         """Where the ids of arrays are written, the native function, and what it is called with."""
         ids = memoryview(self.words)[IDS:]  # type: ignore[arg-type]
-        return ids, way_in(), ctypes.c_void_p(self.words.ctypes.data)
+        return ids, way_in(), ctypes.c_void_p(address(self.words))

@@ -17,6 +17,7 @@ from functools import cache
 
 import numpy as np
 
+from cleargrad.core.address import address, lined_up
 from cleargrad.devices.cpu.llvm.jit import Kernel, addresses, host
 from cleargrad.devices.cpu.llvm.text import Code, Val
 from cleargrad.threads import chosen
@@ -233,10 +234,10 @@ class Team:
 
     def make_ready(self) -> None:
         """Memory and locks that nobody has used, and no workers yet."""
-        self.memory = np.zeros(WORDS + 8, np.int64)
-        words = aligned(self.memory)
+        words = lined_up(8 * WORDS).view(np.int64)
+        words[:] = 0
         self.words = memoryview(words)  # type: ignore[arg-type]
-        self.address = words.ctypes.data
+        self.address = address(words)
         self.scratch: list[np.ndarray] = []
         self.scratch_at: list[int] = []
         self.lock = threading.Lock()  # one list at a time, whoever calls
@@ -254,9 +255,8 @@ class Team:
 
     def add_scratch(self) -> None:
         """Memory for one more thread."""
-        block = np.empty(SCRATCH + 64, np.uint8)
-        self.scratch.append(block)
-        self.scratch_at.append(block.ctypes.data + -block.ctypes.data % 64)
+        self.scratch.append(lined_up(SCRATCH))
+        self.scratch_at.append(address(self.scratch[-1]))
 
     def hire(self, threads: int) -> None:
         """Starts workers until there are so many threads, the caller among them."""
@@ -277,7 +277,7 @@ class Team:
         """Memory for who has taken which part of a record, and for how many parts are done."""
         self.room = length
         self.claims, self.done = np.zeros(length * PARTS, np.int64), np.zeros(length + 1, np.int64)
-        self.words[CLAIMS], self.words[DONE] = self.claims.ctypes.data, self.done.ctypes.data
+        self.words[CLAIMS], self.words[DONE] = address(self.claims), address(self.done)
 
     def run(self, records: int, length: int, threads: int) -> None:
         """Runs a list of records, by all threads or, for a short one, by the caller alone."""
@@ -290,11 +290,6 @@ class Team:
             if threads > len(self.scratch):
                 self.hire(threads)
             self.enter(*self.caller)
-
-
-def aligned(memory: np.ndarray) -> np.ndarray:
-    """The part of an array of int64 that begins with a cache line."""
-    return memory[-memory.ctypes.data % 64 // 8 :]
 
 
 _team: list[Team] = []

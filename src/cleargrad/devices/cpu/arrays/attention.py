@@ -15,11 +15,11 @@ import numpy as np
 Array = np.ndarray
 
 
-def steps_of(back: bool, facts: tuple, strides: tuple, threads: int) -> Any:
+def chosen(back: bool, facts: tuple, strides: tuple, threads: int) -> Any:
     from cleargrad.devices.cpu.kernels import attention
 
     choose: Callable = attention.gradient if back else attention.forward
-    sizes = attention.Sizes(*facts, strides=dict(strides))  # type: ignore[misc]
+    sizes = attention.AttentionSizes(*facts, strides=dict(strides))  # type: ignore[misc]
     return choose(sizes, threads=threads)
 
 
@@ -45,7 +45,7 @@ def run(back: bool, operands: dict[str, Array], mask: Array | None, scale: float
         if name not in ("peaks", "totals")
     )
     facts = (*extents, q.dtype.name, kind, causal, scale)
-    launch.ready(steps_of, back, facts, strides, threads, alone=threads == 1).run(**operands, **results)
+    launch.ready(chosen, back, facts, strides, threads, alone=threads == 1).run_named(**operands, **results)
     return tuple(results.values())
 
 

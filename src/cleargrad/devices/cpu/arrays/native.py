@@ -65,7 +65,7 @@ def convolve(x, w, stride, padding, dilation, groups, bias=None) -> np.ndarray:
     except chooser.TooLarge:
         return numpy_convolution.convolve(x, w, stride, padding, dilation, groups, bias)
     arrays = {} if wide_bias is None else {"bias": plain(wide_bias)}
-    ready.run(source=plain(wide_x), weight=plain(wide_w), place=out, **arrays)
+    ready.run_named(source=plain(wide_x), weight=plain(wide_w), place=out, **arrays)
     return out.astype(dtype, copy=False)
 
 
@@ -84,7 +84,7 @@ def convolve_input(g, w, input_size, stride, padding, dilation, groups, bias=Non
     except chooser.TooLarge:
         return numpy_convolution.convolve_input(g, w, input_size, stride, padding, dilation, groups, bias)
     arrays = {} if wide_bias is None else {"bias": plain(wide_bias)}
-    ready.run(source=plain(wide_g), weight=plain(wide_w), place=out, **arrays)
+    ready.run_named(source=plain(wide_g), weight=plain(wide_w), place=out, **arrays)
     return out.astype(dtype, copy=False)
 
 
@@ -101,7 +101,7 @@ def convolve_weight(g, x, kernel_size, stride, padding, dilation, groups) -> np.
         ready = launch.ready(chooser.weight_gradient, g.shape, x.shape, *settings, alone=threads == 1)
     except chooser.TooLarge:
         return numpy_convolution.convolve_weight(g, x, kernel_size, stride, padding, dilation, groups)
-    ready.run(source=plain(wide_x), gradient=plain(wide_g), place=out)
+    ready.run_named(source=plain(wide_x), gradient=plain(wide_g), place=out)
     return out.astype(dtype, copy=False)
 
 
@@ -138,7 +138,7 @@ def pooled(x, kernel, stride, padding, dilation, ceil_mode, indices):
         return None
     values = np.empty((*x.shape[:2], *size), wide.dtype)
     places = np.empty(values.shape if indices else (0,), np.int64)
-    ready.run(source=plain(wide), place=values, indices=places)
+    ready.run_named(source=plain(wide), place=values, indices=places)
     return values.astype(x.dtype, copy=False), places
 
 
@@ -159,7 +159,7 @@ def avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_o
     except chooser.TooLarge:
         return numpy_pooling.avg_pool(x, *settings)
     out = np.empty((*x.shape[:2], *size), wide.dtype)
-    ready.run(source=plain(wide), place=out)
+    ready.run_named(source=plain(wide), place=out)
     if divisor_override:
         out /= divisor_override
     return out.astype(x.dtype, copy=False)
@@ -182,7 +182,7 @@ def avg_pool_adjoint(
         )
     except chooser.TooLarge:
         return numpy_pooling.avg_pool_adjoint(g, *settings)
-    ready.run(source=share, place=out)
+    ready.run_named(source=share, place=out)
     return out.astype(g.dtype, copy=False)
 
 
@@ -197,7 +197,7 @@ def scatter_plane(g, indices, plane_size) -> np.ndarray:
     )
     out = np.empty((*g.shape[:2], *plane_size), wide.dtype)
     error = np.zeros(1, np.int64)
-    ready.run(source=plain(wide), indices=plain(indices), place=out, error=error)
+    ready.run_named(source=plain(wide), indices=plain(indices), place=out, error=error)
     if error[0]:  # NumPy counts negative indices from the end, and names one that is too large
         return numpy_pooling.scatter_plane(g, indices, plane_size)
     return out.astype(g.dtype, copy=False)

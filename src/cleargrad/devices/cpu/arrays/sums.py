@@ -18,7 +18,7 @@ from cleargrad.expr.numpy_reading import F32, F64, FLOATS
 from cleargrad.expr.order_of_sums import by_columns, groups
 
 
-class Layout(NamedTuple):
+class ReductionLayout(NamedTuple):
     """How an array is seen by the loops, and the shape of what they leave."""
 
     by_columns: bool
@@ -28,7 +28,7 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def layout(shape: tuple[int, ...], dims: tuple[int, ...], keepdims: bool) -> Layout | None:
+def layout(shape: tuple[int, ...], dims: tuple[int, ...], keepdims: bool) -> ReductionLayout | None:
     """None where nothing is joined."""
     dims = tuple(sorted(axis % len(shape) for axis in dims)) if shape else ()
     parts, left = groups(shape, dims), reduced(shape, dims, keepdims)
@@ -39,10 +39,10 @@ def layout(shape: tuple[int, ...], dims: tuple[int, ...], keepdims: bool) -> Lay
     if by_columns(parts):
         place = parts.index((extents[0], True))
         sizes = [extent for extent, _ in parts]
-        return Layout(True, None, (prod(sizes[:place]), extents[0], prod(sizes[place + 1 :])), left)
+        return ReductionLayout(True, None, (prod(sizes[:place]), extents[0], prod(sizes[place + 1 :])), left)
     order = (*(axis for axis in range(len(shape)) if axis not in dims), *dims)
     seen = (prod(kept), prod(extents[:-1]), extents[-1])
-    return Layout(False, None if order == tuple(range(len(shape))) else order, seen, left)
+    return ReductionLayout(False, None if order == tuple(range(len(shape))) else order, seen, left)
 
 
 def joined(

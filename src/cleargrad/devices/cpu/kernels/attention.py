@@ -14,8 +14,9 @@ from math import prod
 from typing import Any
 
 from cleargrad.devices.cpu.kernels import attention_forward, attention_gradient
-from cleargrad.devices.cpu.kernels.attention_tiles import Structure
-from cleargrad.devices.cpu.kernels.gemm import ELEMENTS, LINE, Step, Steps
+from cleargrad.devices.cpu.kernels.attention_tiles import AttentionConfig
+from cleargrad.devices.cpu.kernels.gemm import ELEMENTS, LINE
+from cleargrad.devices.cpu.launch import Launch, Launches
 from cleargrad.devices.cpu.llvm.jit import Kernel, lanes, named, registers
 from cleargrad.devices.cpu.llvm.text import SIZES
 from cleargrad.devices.cpu.team import SCRATCH
@@ -30,7 +31,7 @@ MANY = 16  # units that occupy the threads of most machines
 
 
 @dataclass(frozen=True)
-class Sizes:
+class AttentionSizes:
     """An attention: extents, and strides in elements (batch ..., row, column) of each operand by its name.
 
     Columns must be neighbours, but for those of a mask, whose last stride is from key to key.
@@ -51,7 +52,7 @@ class Sizes:
     def heads(self) -> int:
         return prod(self.batch)
 
-    def simplified(self) -> Sizes:
+    def simplified(self) -> AttentionSizes:
         """With as few dimensions of the batch as possible, but for two that kernels always have."""
         batch: list[int] = []
         kept: list[int] = []
@@ -70,7 +71,7 @@ class Sizes:
         }
         return replace(self, batch=(1,) * less + tuple(batch), strides=strides)
 
-    def structure(self) -> Structure:
+    def config(self) -> AttentionConfig:
         element = ELEMENTS[self.kind]
         width = max(lanes() * 4 // SIZES[element], 1)
         order = "any"
@@ -79,7 +80,7 @@ class Sizes:
             order = "keys" if row == 0 else "rows" if key == 1 else "any"
         # A factor that meets one vector is no instruction of its own with AVX-512, and a small panel looks at less.
         narrow = self.rows <= width or lanes() == 16
-        return Structure(
+        return AttentionConfig(
             element=element, lanes=width, vectors=1 if narrow else 2,
             height=6 if registers() == 16 else 12, batches=len(self.batch), causal=self.causal,
             mask=self.mask, mask_order=order,
@@ -126,10 +127,10 @@ def rooms(element: str, sizes: dict[str, int]) -> dict[str, int]:
     return places
 
 
-def forward(sizes: Sizes, threads: int = 1) -> Steps:
+def forward(sizes: AttentionSizes, threads: int = 1) -> Launches:
     """How to compute "out", "peaks" and "totals" from "q", "k", "v" and "mask"."""
     sizes = sizes.simplified()
-    s = sizes.structure()
+    s = sizes.config()
     panels, pitch = -(-sizes.rows // s.panel), upward(sizes.depth, s.lanes)
     size = SIZES[s.element]
     block = min(NEAR // (s.panel * size), COPIED // ((sizes.width + sizes.depth) * size), sizes.keys)
@@ -146,14 +147,14 @@ def forward(sizes: Sizes, threads: int = 1) -> Steps:
         "k_room": block * sizes.width, "v_room": block * sizes.depth,
     })  # fmt: skip
     words = [values[name] for name in attention_forward.names(s.batches)]
-    return Steps([Step(forward_kernel(s), words, sizes.heads * values["groups"])], 0)
+    return Launches([Launch(forward_kernel(s), words, sizes.heads * values["groups"])], 0)
 
 
-def gradient(sizes: Sizes, threads: int = 1) -> Steps:
+def gradient(sizes: AttentionSizes, threads: int = 1) -> Launches:
     """How to compute "dq", "dk" and "dv" from "g", "q", "k", "v", "mask", "out", "peaks" and "totals"."""
     del threads  # units are cut by what there is to do alone
     sizes = sizes.simplified()
-    s = sizes.structure()
+    s = sizes.config()
     panels = -(-sizes.rows // s.panel)
     width_pitch, depth_pitch = upward(sizes.width, s.panel), upward(sizes.depth, s.panel)
     block, chunk = blocks(sizes, s, width_pitch + depth_pitch)
@@ -173,14 +174,14 @@ def gradient(sizes: Sizes, threads: int = 1) -> Steps:
         "sums_room": width_pitch * s.panel, "rows_room": s.panel * width_pitch, "inner_room": s.panel,
     })  # fmt: skip
     words = [values[name] for name in attention_gradient.names(s.batches)]
-    steps = [Step(gradient_kernel(s), words, sizes.heads * chunks)]
+    launches = [Launch(gradient_kernel(s), words, sizes.heads * chunks)]
     if s.single:
-        return Steps(steps, 0)
-    steps.append(Step(collecting_kernel(s), words, sizes.heads * panels))
-    return Steps(steps, chunks * sizes.heads * panels * sizes.width * s.panel * SIZES[s.element])
+        return Launches(launches, 0)
+    launches.append(Launch(collecting_kernel(s), words, sizes.heads * panels))
+    return Launches(launches, chunks * sizes.heads * panels * sizes.width * s.panel * SIZES[s.element])
 
 
-def blocks(sizes: Sizes, s: Structure, pitches: int) -> tuple[int, int]:
+def blocks(sizes: AttentionSizes, s: AttentionConfig, pitches: int) -> tuple[int, int]:
     """Keys of a block and of a chunk, the blocks that one unit visits; both hold whole panels.
 
     Sums over chunks are added up at the end, so how many there are must not depend on the number of threads.
@@ -195,15 +196,15 @@ def blocks(sizes: Sizes, s: Structure, pitches: int) -> tuple[int, int]:
 
 
 @named
-def forward_kernel(structure: Structure) -> Kernel:
-    return attention_forward.Forward(structure).kernel()
+def forward_kernel(config: AttentionConfig) -> Kernel:
+    return attention_forward.Forward(config).kernel()
 
 
 @named
-def gradient_kernel(structure: Structure) -> Kernel:
-    return attention_gradient.Gradient(structure).kernel()
+def gradient_kernel(config: AttentionConfig) -> Kernel:
+    return attention_gradient.Gradient(config).kernel()
 
 
 @named
-def collecting_kernel(structure: Structure) -> Kernel:
-    return attention_gradient.collect(structure)
+def collecting_kernel(config: AttentionConfig) -> Kernel:
+    return attention_gradient.collect(config)

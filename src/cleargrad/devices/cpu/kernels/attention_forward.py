@@ -13,8 +13,8 @@ from cleargrad.devices.cpu.kernels.attention_tiles import (
     ALONG,
     LOWEST,
     AttentionCode,
+    AttentionConfig,
     Panel,
-    Structure,
     finished,
     weight_of,
 )
@@ -49,17 +49,17 @@ def names(batches: int) -> list[str]:
 
 
 class Forward:
-    """Writes the kernel of one structure."""
+    """Writes the kernel of one config."""
 
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.code = AttentionCode(names(structure.batches), structure)
+    def __init__(self, config: AttentionConfig) -> None:
+        self.config = config
+        self.code = AttentionCode(names(config.batches), config)
 
     def kernel(self) -> Kernel:
         code = self.code
         with code.loop(PARAMETERS[1], PARAMETERS[2]) as unit:
             self.unit(unit)
-        return finished(self.structure, code)
+        return finished(self.config, code)
 
     def unit(self, unit: Val) -> None:
         code = self.code
@@ -111,7 +111,7 @@ class Forward:
         source = code.row(code.base("q"), "q", panel.first)
         code.pack(source, "q", panel, queries, code.word("width"))
         scale = code.splat(code.scale(), code.width)
-        code.times(queries, code.word("width"), [scale] * self.structure.vectors)
+        code.times(queries, code.word("width"), [scale] * self.config.vectors)
         for places, value in zip(self.state(number), (LOWEST, 0.0), strict=True):
             for place in places:
                 code.store(code.const(value, code.type), place)

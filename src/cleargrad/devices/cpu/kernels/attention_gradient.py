@@ -14,8 +14,8 @@ from cleargrad.devices.cpu.kernels.attention_tiles import (
     ACROSS,
     ALONG,
     AttentionCode,
+    AttentionConfig,
     Panel,
-    Structure,
     finished,
     weight_of,
 )
@@ -42,9 +42,9 @@ def names(batches: int) -> list[str]:
 class Gradient:
     """Writes the kernel that visits all scores."""
 
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.code = AttentionCode(names(structure.batches), structure)
+    def __init__(self, config: AttentionConfig) -> None:
+        self.config = config
+        self.code = AttentionCode(names(config.batches), config)
 
     def kernel(self) -> Kernel:
         code = self.code
@@ -60,7 +60,7 @@ class Gradient:
                 self.later = code.compare("sgt", number, code.zero)
                 first = code.add(begin, code.mul(number, code.word("block")))
                 self.block(first, code.least(code.word("block"), code.sub(end, first)))
-        return finished(self.structure, code)
+        return finished(self.config, code)
 
     def block(self, first: Val, count: Val) -> None:
         """All that one block of keys takes part in."""
@@ -70,7 +70,7 @@ class Gradient:
             with code.loop(code.zero, code.mul(count, code.word(pitch)), code.width) as place:
                 code.store(code.const(0, code.type), code.at(room, place, code.element))
         self.keys, self.values = (code.copied(name, first, count) for name in ("k", "v"))
-        begin = code.binary("udiv", first, code.across) if self.structure.causal else code.zero
+        begin = code.binary("udiv", first, code.across) if self.config.causal else code.zero
         with code.loop(begin, code.word("panels")) as number:
             self.panel(number, code.panel(number), first, count)
         for name, room, columns in (("dk", self.keys_room, "width"), ("dv", self.values_room, "depth")):
@@ -93,14 +93,14 @@ class Gradient:
         self.weigh(panel, scores, slopes, count)
         self.add_rows(scores, self.grad_rows, "depth", self.values_room, panel, count)
         self.add_rows(slopes, self.query_rows, "width", self.keys_room, panel, count)
-        single = self.structure.single
+        single = self.config.single
         sums = code.room("sums_room") if single else self.own_sums(number)
         adds = code.no if single else self.later
         code.multiply(ACROSS, *self.keys, slopes, across, count, sums, across, width, adds)
         if single:
             place = code.row(code.base("dq"), "dq", panel.first)
             scale = code.splat(code.scale(), code.width)
-            code.put_panel(sums, width, [scale] * self.structure.vectors, place, "dq", panel)
+            code.put_panel(sums, width, [scale] * self.config.vectors, place, "dq", panel)
 
     def take_rows(self, panel: Panel) -> None:
         """What belongs to the panel's queries, as panels (scaled, of the queries) and as rows."""
@@ -109,7 +109,7 @@ class Gradient:
         query, grad = (code.row(code.base(name), name, panel.first) for name in ("q", "g"))
         self.queries, self.grads = code.room("queries_room"), code.room("grads_room")
         code.pack(query, "q", panel, self.queries, width)
-        code.times(self.queries, width, [code.splat(code.scale(), code.width)] * self.structure.vectors)
+        code.times(self.queries, width, [code.splat(code.scale(), code.width)] * self.config.vectors)
         code.pack(grad, "g", panel, self.grads, depth)
         self.query_rows = self.whole_rows("q", query, panel, "width")
         self.grad_rows = self.whole_rows("g", grad, panel, "depth")
@@ -181,7 +181,7 @@ class Gradient:
         """place[key] += sum over the panel's queries of left[key][query] · right[query]."""
         code, pitch = self.code, self.code.word(f"{columns}_pitch")
         start, step = right
-        with code.loop(code.zero, code.word(columns), self.structure.panel) as column:
+        with code.loop(code.zero, code.word(columns), self.config.panel) as column:
             code.multiply(
                 ALONG, left, code.across, code.at(start, column, code.element), step, panel.count,
                 code.at(place, column, code.element), pitch, count, code.yes,
@@ -199,16 +199,16 @@ def own_sums(code: AttentionCode, chunk: Val, head: Val, number: Val) -> Val:
     return code.at(code.word("work", "ptr"), place, code.element)
 
 
-def collect(structure: Structure) -> Kernel:
+def collect(config: AttentionConfig) -> Kernel:
     """The second kernel: gradients of queries from all chunks of keys; a unit is a panel of one head."""
-    code = AttentionCode(names(structure.batches), structure)
+    code = AttentionCode(names(config.batches), config)
     with code.loop(PARAMETERS[1], PARAMETERS[2]) as unit:
         head = code.binary("udiv", unit, code.word("panels"))
         number = code.binary("urem", unit, code.word("panels"))
         code.unravel(head)
         panel, sums = code.panel(number), code.room("sums_room")
         chunks = code.word("chunks")
-        if structure.causal:  # those that begin with a key this panel looks at
+        if config.causal:  # those that begin with a key this panel looks at
             ahead = code.binary("udiv", code.mul(number, code.across), code.word("chunk"))
             chunks = code.least(chunks, code.add(ahead, code.one))
         with code.loop(code.zero, code.word("width")) as line:
@@ -221,5 +221,5 @@ def collect(structure: Structure) -> Kernel:
                 code.store(code.get(total, code.type), place)
         place = code.row(code.base("dq"), "dq", panel.first)
         scale = code.splat(code.scale(), code.width)
-        code.put_panel(sums, code.word("width"), [scale] * structure.vectors, place, "dq", panel)
-    return finished(structure, code)
+        code.put_panel(sums, code.word("width"), [scale] * config.vectors, place, "dq", panel)
+    return finished(config, code)

@@ -32,7 +32,7 @@ LINE = 64  # bytes that caches keep together
 
 
 @dataclass(frozen=True)
-class Structure:
+class AttentionConfig:
     """What the code of the kernels depends on."""
 
     element: str
@@ -59,7 +59,7 @@ TILE = [
 ROWS = Val("%rows", "i64")
 
 
-def tile(s: Structure, kind: str, height: int) -> tuple[str, set[str]]:
+def tile(s: AttentionConfig, kind: str, height: int) -> tuple[str, set[str]]:
     """A function: place[r][...] = sum over k of left · right[k][...], `height` rows by a panel's columns at a time.
 
     The factor of row r is left[r · left_step + k] if `kind` is ALONG, else left[k · left_step + r].
@@ -69,18 +69,18 @@ def tile(s: Structure, kind: str, height: int) -> tuple[str, set[str]]:
     with code.loop(code.integer(0), ROWS, height) as row:
         from_left = code.mul(row, left_step) if kind == ALONG else row
         here = code.at(left, from_left, s.element)
-        Tile(s, kind, height, code).write(here, code.at(place, code.mul(row, place_step), s.element))
+        AttentionTile(s, kind, height, code).write(here, code.at(place, code.mul(row, place_step), s.element))
     return part_of(code, f"{kind}_{height}", [*TILE, ROWS]), code.declared
 
 
-class Tile:
+class AttentionTile:
     """Some rows of results, which stay in registers while k runs."""
 
-    def __init__(self, structure: Structure, kind: str, height: int, code: ProductCode) -> None:
-        self.structure, self.kind, self.height, self.code = structure, kind, height, code
-        self.element = structure.element
-        self.type = vector(structure.element, structure.lanes)
-        self.cells = [(row, number) for row in range(height) for number in range(structure.vectors)]
+    def __init__(self, config: AttentionConfig, kind: str, height: int, code: ProductCode) -> None:
+        self.config, self.kind, self.height, self.code = config, kind, height, code
+        self.element = config.element
+        self.type = vector(config.element, config.lanes)
+        self.cells = [(row, number) for row in range(height) for number in range(config.vectors)]
 
     def write(self, left: Val, place: Val) -> None:
         code, element = self.code, self.element
@@ -90,7 +90,7 @@ class Tile:
             code.at(place, code.mul(code.integer(row), place_step), element) for row in range(self.height)
         ]
         places = {
-            (row, number): code.at(lines[row], code.integer(number * self.structure.lanes), element)
+            (row, number): code.at(lines[row], code.integer(number * self.config.lanes), element)
             for row, number in self.cells
         }
         with code.when(adds):
@@ -100,7 +100,7 @@ class Tile:
             code.at(left, code.mul(code.integer(row), left_step), element) for row in range(self.height)
         ]
         self.line, self.column = code.slot("ptr", right), code.slot("ptr", left)
-        unroll = UNROLL if self.height == self.structure.height else 1
+        unroll = UNROLL if self.height == self.config.height else 1
         evenly = code.binary("and", count, code.integer(-unroll))
         for begin, end, step in ((code.integer(0), evenly, unroll), (evenly, count, 1))[: min(unroll, 2)]:
             with code.loop(begin, end, step) as k:
@@ -114,7 +114,7 @@ class Tile:
 
     def step(self, k: Val, sums: dict[tuple[int, int], Val]) -> None:
         """Adds what one k gives."""
-        code, s, element = self.code, self.structure, self.element
+        code, s, element = self.code, self.config, self.element
         _, left_step, _, right_step, *_ = TILE
         here = code.get(self.line, "ptr")
         shifts = [code.integer(number * s.lanes) for number in range(s.vectors)]
@@ -139,11 +139,11 @@ def part_of(code: ProductCode, name: str, parameters: Sequence[Val]) -> str:
     return code.function(name, parameters, "internal void", "noinline nounwind ")
 
 
-def heights(s: Structure) -> list[int]:
+def heights(s: AttentionConfig) -> list[int]:
     return [s.height, 4, 1]
 
 
-def product(s: Structure, kind: str) -> tuple[str, set[str]]:
+def product(s: AttentionConfig, kind: str) -> tuple[str, set[str]]:
     """A function that calls tiles for any number of rows; its last parameter is that number."""
     code, first = ProductCode(()), ROWS
     left, left_step, right, right_step, count, place, place_step, adds = TILE
@@ -177,7 +177,7 @@ def product(s: Structure, kind: str) -> tuple[str, set[str]]:
 # Rows ------------------------------------------------------------------------------------------------------
 
 
-def rows_function(s: Structure) -> tuple[str, set[str]]:
+def rows_function(s: AttentionConfig) -> tuple[str, set[str]]:
     """A function that copies rows, times a factor."""
     code = WindowCode([], s.element, s.lanes)
     source, source_step, place, place_step, count, columns = (Val(f"%{name}", "i64") for name in "abcdef")
@@ -202,7 +202,7 @@ def rows_function(s: Structure) -> tuple[str, set[str]]:
     return part_of(code, "rows", parameters), code.declared
 
 
-def pack_function(s: Structure) -> tuple[str, set[str]]:
+def pack_function(s: AttentionConfig) -> tuple[str, set[str]]:
     """A function that brings rows into the order of a panel."""
     code = ProductCode(())
     source, step, room, count, depth = (Val(f"%{name}", "ptr" if name in "ac" else "i64") for name in "abcde")
@@ -211,7 +211,7 @@ def pack_function(s: Structure) -> tuple[str, set[str]]:
     return part_of(code, "pack", [source, step, room, count, depth]), code.declared
 
 
-def fetch_function(s: Structure) -> tuple[str, set[str]]:
+def fetch_function(s: AttentionConfig) -> tuple[str, set[str]]:
     """A function that asks for rows."""
     code = ProductCode(())
     start, step, count, columns = (Val(f"%{name}", "ptr" if name == "a" else "i64") for name in "abcd")
@@ -226,7 +226,7 @@ def fetch_function(s: Structure) -> tuple[str, set[str]]:
 FUNCTIONS = {"rows": rows_function, "pack": pack_function, "fetch": fetch_function}
 
 
-def finished(s: Structure, code: AttentionCode) -> Kernel:
+def finished(s: AttentionConfig, code: AttentionCode) -> Kernel:
     """The kernel, with the functions it calls."""
     code.do("ret void")
     made = [FUNCTIONS[name](s) for name in FUNCTIONS if name in code.called]
@@ -267,12 +267,12 @@ class Panel:
 class AttentionCode(WindowCode):
     """Code with what the kernels of attention share."""
 
-    def __init__(self, names: list[str], structure: Structure) -> None:
-        super().__init__(names, structure.element, structure.lanes)
-        self.structure = structure
+    def __init__(self, names: list[str], config: AttentionConfig) -> None:
+        super().__init__(names, config.element, config.lanes)
+        self.config = config
         self.called: set[str] = set()
         self.zero, self.one = self.integer(0), self.integer(1)
-        self.across = self.integer(structure.panel)
+        self.across = self.integer(config.panel)
         self.yes, self.no = Val("true", "i1"), Val("false", "i1")
 
     def unravel(self, head: Val) -> None:
@@ -281,7 +281,7 @@ class AttentionCode(WindowCode):
     def indices(self, head: Val) -> list[Val]:
         """From the number of a head to an index along each dimension of the batch."""
         found = []
-        for axis in reversed(range(self.structure.batches)):
+        for axis in reversed(range(self.config.batches)):
             if axis == 0:
                 found.append(head)
             else:
@@ -309,7 +309,7 @@ class AttentionCode(WindowCode):
 
     def seen(self, panel: Panel, first: Val, count: Val) -> Val:
         """How many of some keys the panel's queries look at."""
-        if not self.structure.causal:
+        if not self.config.causal:
             return count
         reach = self.sub(self.add(panel.first, panel.count), first)
         return self.most(self.least(count, reach), self.zero)
@@ -319,7 +319,7 @@ class AttentionCode(WindowCode):
 
     def vectors(self, pointer: Val) -> list[Val]:
         """The addresses of the vectors of a panel's line."""
-        numbers = range(self.structure.vectors)
+        numbers = range(self.config.vectors)
         return [self.at(pointer, self.integer(number * self.width), self.element) for number in numbers]
 
     def line(self, room: Val, index: Val) -> list[Val]:
@@ -340,7 +340,7 @@ class AttentionCode(WindowCode):
                 self.call_part("fetch", start, self.word(f"{name}_row"), panel.count, self.word(extent))
 
     def slots(self, value: float = 0) -> list[Val]:
-        return [self.slot(self.type, self.const(value, self.type)) for _ in range(self.structure.vectors)]
+        return [self.slot(self.type, self.const(value, self.type)) for _ in range(self.config.vectors)]
 
     def multiply(
         self, kind: str, left: Val, left_step: Val, right: Val, right_step: Val, count: Val,
@@ -375,14 +375,14 @@ class AttentionCode(WindowCode):
 
     def hide(self, scores: Val, panel: Panel, first: Val, count: Val) -> None:
         """Puts minus infinity where a query must not look, and adds what a mask adds."""
-        if self.structure.mask != "none":
-            element = "i8" if self.structure.mask == "bool" else self.element
+        if self.config.mask != "none":
+            element = "i8" if self.config.mask == "bool" else self.element
             start = self.base("mask", element)
             place = self.add(
                 self.mul(panel.first, self.word("mask_row")), self.mul(first, self.word("mask_key"))
             )
             self.mask(scores, self.at(start, place, element), panel, count)
-        if self.structure.causal:
+        if self.config.causal:
             self.hide_later(scores, panel, first, count)
 
     def hide_later(self, scores: Val, panel: Panel, first: Val, count: Val) -> None:
@@ -414,7 +414,7 @@ class AttentionCode(WindowCode):
         return Val(f"<{', '.join(f'i32 {first + lane}' for lane in range(self.width))}>", whole)
 
     def mask(self, scores: Val, mask: Val, panel: Panel, count: Val) -> None:
-        order = self.structure.mask_order
+        order = self.config.mask_order
         if order == "keys":
             with self.loop(self.zero, count) as key:
                 value = self.mask_value(mask, self.mul(key, self.word("mask_key")), 1)
@@ -436,7 +436,7 @@ class AttentionCode(WindowCode):
     def mask_square(self, scores: Val, mask: Val, panel: Panel, key: Val) -> None:
         """As many keys as a vector has lanes: what is read along keys is turned around."""
         last = self.sub(panel.count, self.one)
-        for number in range(self.structure.vectors):
+        for number in range(self.config.vectors):
             values = []
             for lane in range(self.width):
                 query = self.least(self.integer(number * self.width + lane), last)
@@ -449,13 +449,13 @@ class AttentionCode(WindowCode):
     def mask_value(self, mask: Val, place: Val, width: int) -> Val:
         """Entries of the mask as what is added to scores; of booleans as bounds of scores."""
         type = vector(self.element, width)
-        if self.structure.mask == "float":
+        if self.config.mask == "float":
             return self.load(self.at(mask, place, self.element), type)
         entries = self.load(self.at(mask, place, "i8"), vector("i8", width))
         return self.bound(self.compare("eq", entries, self.const(0, entries.type)), type)
 
     def put_masked(self, place: Val, value: Val, type: str) -> None:
-        if self.structure.mask == "float":
+        if self.config.mask == "float":
             self.store(self.add(self.load(place, type), value), place)
         else:
             self.put_bounded(place, value, type)

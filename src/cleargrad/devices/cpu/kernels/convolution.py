@@ -3,7 +3,7 @@
 A gradient in the input is a convolution of the gradient, one for each remainder of positions by the stride, with
 the taps that reach it. Arrays are contiguous (samples, channels, *space) with one to three dimensions of space.
 Words name the operands "source", "weight", "bias", "gate", "gradient" and "place". How each is computed is chosen
-in convolution_choice.py. Read next: devices/cpu/kernels/pooling.py.
+in convolution_blocking.py. Read next: devices/cpu/kernels/pooling.py.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.devices.cpu.kernels.convolution_choice import Finish, Problem, WeightChoice, contiguous, steps
-from cleargrad.devices.cpu.kernels.gemm import ELEMENTS, Step, Steps
+from cleargrad.devices.cpu.kernels.convolution_blocking import (
+    Epilogue,
+    Problem,
+    WeightBlocking,
+    contiguous,
+    launches,
+)
+from cleargrad.devices.cpu.kernels.gemm import ELEMENTS
 from cleargrad.devices.cpu.kernels.windows import Axis, TooLarge
+from cleargrad.devices.cpu.launch import Launch, Launches
 
 __all__ = [
     "TooLarge",
@@ -34,7 +41,7 @@ __all__ = [
 def forward(
     source: Sequence[int], weights: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], groups: int, kind: Any, threads: int, bias: bool = False, relu: bool = False,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[n, o, t] = bias[o] + sum of source[n, c, t·stride + k·dilation - padding] · weight[o, c, k]."""
     kernel = tuple(weights[2:])
     size = tuple(source[2:])
@@ -51,14 +58,14 @@ def forward(
         source[0], groups, channels, results, three(axes), deep([axis.count for axis in axes]), strides,
         tuple(range(taps)), ELEMENTS[np.dtype(kind).name],
     )  # fmt: skip
-    return steps(problem, threads, Finish(bias, relu))
+    return launches(problem, threads, Epilogue(bias, relu))
 
 
 def input_gradient(
     source: Sequence[int], weights: Sequence[int], size: Sequence[int], stride: Sequence[int],
     padding: Sequence[int], dilation: Sequence[int], groups: int, kind: Any, threads: int, bias: bool = False,
     gate: bool = False,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[n, c, t·stride + k·dilation - padding] = bias[c] + sum of source[n, o, t] · weight[o, c, k]."""
     kernel = tuple(weights[2:])
     taps = prod(kernel)
@@ -68,7 +75,7 @@ def input_gradient(
         phases(n, count, k, s, p, d)
         for n, count, k, s, p, d in zip(size, source[2:], kernel, stride, padding, dilation)
     ]
-    found: list[Step] = []
+    found: list[Launch] = []
     work = 0
     for phase in product(*chosen):
         axes = three([axis for axis, _ in phase])
@@ -79,16 +86,16 @@ def input_gradient(
             source[0], groups, channels, results, axes, deep(size), strides, tuple(places),
             ELEMENTS[np.dtype(kind).name],
         )  # fmt: skip
-        needed = steps(problem, threads, Finish(bias, gate=gate), work)
-        found += needed.steps
+        needed = launches(problem, threads, Epilogue(bias, gate=gate), work)
+        found += needed.launches
         work += needed.work
-    return Steps(found, work)
+    return Launches(found, work)
 
 
 def weight_gradient(
     gradient: Sequence[int], source: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
     padding: Sequence[int], dilation: Sequence[int], groups: int, kind: Any, threads: int,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[o, c, k] = sum over n and t of gradient[n, o, t] · source[n, c, t·stride + k·dilation - padding]."""
     axes = three([
         Axis(n, t, tuple(range(0, d * k, d)), s, p)
@@ -100,8 +107,8 @@ def weight_gradient(
         ELEMENTS[np.dtype(kind).name],
     )  # fmt: skip
     if results == 0 or channels == 0:
-        return Steps([], 0)
-    return WeightChoice(problem, threads).steps()
+        return Launches([], 0)
+    return WeightBlocking(problem, threads).launches()
 
 
 def phases(

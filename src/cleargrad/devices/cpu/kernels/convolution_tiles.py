@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cleargrad.devices.cpu.kernels.packing import PARAMETERS
-from cleargrad.devices.cpu.kernels.windows import TABLES, WORDS, Block, WindowCode, part
+from cleargrad.devices.cpu.kernels.windows import TABLES, WORDS, CopiedBlock, WindowCode, part
 from cleargrad.devices.cpu.llvm.jit import Kernel
 from cleargrad.devices.cpu.llvm.text import Val, vector, width_of
 
 
 @dataclass(frozen=True)
-class Structure:
+class TapConfig:
     """What the code of the kernel depends on."""
 
     element: str
@@ -48,11 +48,11 @@ NAMES = [
 
 
 class TapSum:
-    """Writes the kernel of one structure."""
+    """Writes the kernel of one config."""
 
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.code = WindowCode(NAMES, structure.element, structure.lanes)
+    def __init__(self, config: TapConfig) -> None:
+        self.config = config
+        self.code = WindowCode(NAMES, config.element, config.lanes)
         self.element, self.type = self.code.element, self.code.type
 
     def kernel(self) -> Kernel:
@@ -61,7 +61,7 @@ class TapSum:
             self.unit(unit)
         code.do("ret void")
         text = code.function("kernel", PARAMETERS, notes="nounwind ")
-        tiles = Tiles(self.structure, NAMES, "channel_room")
+        tiles = Tiles(self.config, NAMES, "channel_room")
         return Kernel("\n".join([tiles.function("tiles"), text]), tuple(code.declared | tiles.code.declared))
 
     def unit(self, unit: Val) -> None:
@@ -84,12 +84,12 @@ class TapSum:
             channel = code.mul(number, code.word("channels_each"))
             count = code.least(code.word("channels_each"), code.sub(code.word("channels"), channel))
             start = code.element_at(source, (channel, code.word("source_channel")))
-            code.copy_block(start, PARAMETERS[3], count, block, self.structure.step)
+            code.copy_block(start, PARAMETERS[3], count, block, self.config.step)
             strip = code.add(code.mul(group, code.word("strips")), first_strip)
             depth = code.mul(code.add(code.mul(strip, code.word("channels")), channel), code.word("taps"))
-            weight = code.element_at(code.word("weight", "ptr"), (depth, code.integer(self.structure.height)))
+            weight = code.element_at(code.word("weight", "ptr"), (depth, code.integer(self.config.height)))
             strips = code.sub(last_strip, first_strip)
-            with code.loop(code.integer(0), cells, self.structure.across) as cell:
+            with code.loop(code.integer(0), cells, self.config.across) as cell:
                 image, sums = (code.at(room, cell, self.element) for room in (PARAMETERS[3], self.sums))
                 code.call_part("tiles", PARAMETERS[0], image, weight, sums, strips, channel, count)
         self.put(sample, group, first_strip, last_strip, block)
@@ -101,9 +101,9 @@ class TapSum:
 
     # Results -----------------------------------------------------------------------------------------------
 
-    def put(self, sample: Val, group: Val, first_strip: Val, last_strip: Val, block: Block) -> None:
+    def put(self, sample: Val, group: Val, first_strip: Val, last_strip: Val, block: CopiedBlock) -> None:
         """Brings the sums of a block to their place."""
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         height = code.integer(s.height)
         first = code.mul(first_strip, height)
         last = code.least(code.mul(last_strip, height), code.word("results"))
@@ -139,14 +139,14 @@ class TapSum:
                         at(place, 1)
 
 
-def finished(code: WindowCode, structure: Structure, value: Val, bias: Val | None, where: Val) -> Val:
+def finished(code: WindowCode, config: TapConfig, value: Val, bias: Val | None, where: Val) -> Val:
     """What becomes of results before they are stored."""
     zero = code.const(0, value.type)
     if bias is not None:
         value = code.add(value, code.splat(bias, width_of(value.type)))
-    if structure.relu:  # not above zero, but NaN stays
+    if config.relu:  # not above zero, but NaN stays
         value = code.select(code.compare("ole", value, zero), zero, value)
-    if structure.gate:
+    if config.gate:
         gate = code.load(code.at(code.word("gate", "ptr"), where, code.element), value.type)
         value = code.select(code.compare("ole", gate, zero), zero, value)
     return value
@@ -160,14 +160,14 @@ class Tiles:
         Val("%strips", "i64"), Val("%channel", "i64"), Val("%count", "i64"),
     )  # fmt: skip
 
-    def __init__(self, structure: Structure, names: list[str], room: str, vectors: int = 0) -> None:
-        self.structure, self.room = structure, room  # the word that says how far channels are apart
-        self.vectors = vectors or structure.vectors
-        self.code = WindowCode(names, structure.element, structure.lanes)
+    def __init__(self, config: TapConfig, names: list[str], room: str, vectors: int = 0) -> None:
+        self.config, self.room = config, room  # the word that says how far channels are apart
+        self.vectors = vectors or config.vectors
+        self.code = WindowCode(names, config.element, config.lanes)
         self.element, self.type = self.code.element, self.code.type
 
     def function(self, name: str) -> str:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         _, image, weight, sums, strips, channel, count = self.PARAMETERS
         height = code.integer(s.height)
         depth = code.mul(code.word("channels"), code.mul(code.word("taps"), height))
@@ -178,7 +178,7 @@ class Tiles:
         return part(code, name, self.PARAMETERS)
 
     def tile(self, image: Val, weight: Val, sums: Val, count: Val, again: Val) -> None:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         places = []
         for row in range(s.height):
             start = code.element_at(sums, (code.integer(row), code.word("sums_pitch")))
@@ -200,7 +200,7 @@ class Tiles:
             code.store(code.get(total, self.type), place)
 
     def add_products(self, image: Val, factors: Val, tap: Val, totals: list[Val]) -> None:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         seen = image if s.single else code.at(image, code.listed("distances", tap), self.element)
         values = [
             code.load(code.at(seen, code.integer(v * s.lanes), self.element), self.type)

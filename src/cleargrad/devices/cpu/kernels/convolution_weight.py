@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cleargrad.devices.cpu.kernels.packing import PARAMETERS, Matrix, pack_panel, transpose
-from cleargrad.devices.cpu.kernels.windows import TABLES, WORDS, Block, WindowCode, part
+from cleargrad.devices.cpu.kernels.windows import TABLES, WORDS, CopiedBlock, WindowCode, part
 from cleargrad.devices.cpu.llvm.jit import Kernel
 from cleargrad.devices.cpu.llvm.text import Val
 
 
 @dataclass(frozen=True)
-class Structure:
+class WeightConfig:
     """What the code of a kernel depends on."""
 
     element: str
@@ -56,9 +56,9 @@ TILES = (
 class WeightSum:
     """What both kinds of kernels share: the walk over shares and blocks."""
 
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.code = WindowCode(NAMES, structure.element, structure.lanes)
+    def __init__(self, config: WeightConfig) -> None:
+        self.config = config
+        self.code = WindowCode(NAMES, config.element, config.lanes)
         self.element, self.type = self.code.element, self.code.type
 
     def kernel(self) -> Kernel:
@@ -86,17 +86,17 @@ class WeightSum:
         """The function that adds what a block gives for some channels and one panel of results, or one result."""
         code = self.code
         _, image, gradient, sums, y_count, x_count, rows, again = TILES
-        block = Block(*(code.integer(0),) * 3, y_count, x_count)
-        with code.loop(code.integer(0), rows, self.structure.height) as row:
+        block = CopiedBlock(*(code.integer(0),) * 3, y_count, x_count)
+        with code.loop(code.integer(0), rows, self.config.height) as row:
             self.tile(image, sums, gradient, block, row, rows, again)
         return part(code, "tiles", TILES)
 
     def tile(
-        self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val
+        self, image: Val, sums: Val, gradient: Val, block: CopiedBlock, row: Val, rows: Val, again: Val
     ) -> None:
         raise NotImplementedError
 
-    def call_tiles(self, gradient: Val, sums: Val, block: Block, rows: Val, again: Val) -> None:
+    def call_tiles(self, gradient: Val, sums: Val, block: CopiedBlock, rows: Val, again: Val) -> None:
         parameters = (PARAMETERS[0], PARAMETERS[3], gradient, sums, block.rows, block.columns, rows, again)
         self.code.call_part("tiles", *parameters)
 
@@ -133,20 +133,20 @@ class WeightSum:
             channel = code.add(self.first_channel, code.mul(number, each))
             channels = code.least(each, code.sub(self.last_channel, channel))
             start = code.element_at(source, (channel, code.word("source_channel")))
-            code.copy_block(start, PARAMETERS[3], channels, block, self.structure.step)
+            code.copy_block(start, PARAMETERS[3], channels, block, self.config.step)
             self.add(gradient, block, channel, channels, again)
 
-    def prepare(self, gradient: Val, block: Block) -> None:
+    def prepare(self, gradient: Val, block: CopiedBlock) -> None:
         """What is to be done once for a block."""
 
-    def add(self, gradient: Val, block: Block, channel: Val, channels: Val, again: Val) -> None:
+    def add(self, gradient: Val, block: CopiedBlock, channel: Val, channels: Val, again: Val) -> None:
         """Adds what a block of outputs gives for some channels."""
         raise NotImplementedError
 
     def sources(self, image: Val, row: Val, rows: Val) -> list[Val]:
         """Where each row of a tile reads for the first output; rows that do not exist read as the last one does."""
         code, found = self.code, []
-        for number in range(self.structure.height):
+        for number in range(self.config.height):
             own = code.least(code.add(row, code.integer(number)), code.sub(rows, code.integer(1)))
             channel, tap = code.parts(own, "taps")
             place = code.add(code.mul(channel, code.word("channel_room")), code.listed("distances", tap))
@@ -155,8 +155,8 @@ class WeightSum:
 
     def keep(self, totals: list[Val], places: list[Val], row: Val, rows: Val) -> None:
         """Stores the sums of the rows that exist."""
-        code, per_row = self.code, len(totals) // self.structure.height
-        for number in range(self.structure.height):
+        code, per_row = self.code, len(totals) // self.config.height
+        for number in range(self.config.height):
             exists = code.compare("slt", code.add(row, code.integer(number)), rows)
             with code.when(exists):
                 for index in range(number * per_row, (number + 1) * per_row):
@@ -177,7 +177,7 @@ class ByResults(WeightSum):
 
     @property
     def panel(self) -> int:
-        return self.structure.lanes * self.structure.vectors
+        return self.config.lanes * self.config.vectors
 
     def share_size(self) -> Val:
         code = self.code
@@ -189,9 +189,9 @@ class ByResults(WeightSum):
         room = self.code.at(PARAMETERS[3], self.code.word("gradient_room"), "i8")
         return self.code.element_at(room, (panel, self.code.word("panel_size")))
 
-    def prepare(self, gradient: Val, block: Block) -> None:
+    def prepare(self, gradient: Val, block: CopiedBlock) -> None:
         # A block is whole rows, or a part of one row: its outputs follow each other in memory.
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         outputs = code.mul(block.rows, block.columns)
         with code.loop(code.integer(0), code.word("panels")) as panel:
             first = code.mul(panel, code.integer(self.panel))
@@ -200,7 +200,7 @@ class ByResults(WeightSum):
             results = code.least(code.integer(self.panel), code.sub(code.word("results"), first))
             pack_panel(code, matrix, self.turned(panel), s.lanes, s.vectors, results, outputs)
 
-    def add(self, gradient: Val, block: Block, channel: Val, channels: Val, again: Val) -> None:
+    def add(self, gradient: Val, block: CopiedBlock, channel: Val, channels: Val, again: Val) -> None:
         code = self.code
         rows = self.rows_of(channels)
         with code.loop(code.integer(0), code.word("panels")) as panel:
@@ -210,9 +210,9 @@ class ByResults(WeightSum):
             self.call_tiles(self.turned(panel), sums, block, rows, again)
 
     def tile(
-        self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val
+        self, image: Val, sums: Val, gradient: Val, block: CopiedBlock, row: Val, rows: Val, again: Val
     ) -> None:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         last = code.sub(rows, code.integer(1))
         places = []
         for number in range(s.height):
@@ -247,10 +247,10 @@ class ByOutputs(WeightSum):
     def share_size(self) -> Val:
         code = self.code
         rows = self.rows_of(code.word("channels"))
-        return code.mul(code.mul(code.word("results"), rows), code.integer(self.structure.lanes))
+        return code.mul(code.mul(code.word("results"), rows), code.integer(self.config.lanes))
 
-    def add(self, gradient: Val, block: Block, channel: Val, channels: Val, again: Val) -> None:
-        code, s = self.code, self.structure
+    def add(self, gradient: Val, block: CopiedBlock, channel: Val, channels: Val, again: Val) -> None:
+        code, s = self.code, self.config
         rows = self.rows_of(channels)
         with code.loop(code.integer(0), code.word("results")) as result:
             line = code.add(code.mul(result, self.rows_of(code.word("channels"))), self.rows_of(channel))
@@ -259,9 +259,9 @@ class ByOutputs(WeightSum):
             self.call_tiles(own, sums, block, rows, again)
 
     def tile(
-        self, image: Val, sums: Val, gradient: Val, block: Block, row: Val, rows: Val, again: Val
+        self, image: Val, sums: Val, gradient: Val, block: CopiedBlock, row: Val, rows: Val, again: Val
     ) -> None:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         last = code.sub(rows, code.integer(1))
         lines = [code.least(code.add(row, code.integer(number)), last) for number in range(s.height)]
         places = [code.element_at(sums, (line, code.integer(s.lanes))) for line in lines]
@@ -292,9 +292,9 @@ class ByOutputs(WeightSum):
 JOIN_NAMES = ["sums", "place", "parts", "groups", "results", "rows", "panels"]
 
 
-def join_results(structure: Structure) -> Kernel:
+def join_results(config: WeightConfig) -> Kernel:
     """The kernel that adds the shares of `ByResults` and turns them; a unit is a vector of results."""
-    s, panel = structure, structure.lanes * structure.vectors
+    s, panel = config, config.lanes * config.vectors
     code = WindowCode(JOIN_NAMES, s.element, s.lanes)
     element, rows = s.element, code.word("rows")
     width = code.integer(s.lanes)
@@ -342,9 +342,9 @@ def join_results(structure: Structure) -> Kernel:
     return Kernel(code.function("kernel", PARAMETERS), tuple(code.declared))
 
 
-def join_outputs(structure: Structure) -> Kernel:
+def join_outputs(config: WeightConfig) -> Kernel:
     """The kernel that adds the shares and lanes of `ByOutputs`; a unit is one row of one result."""
-    s = structure
+    s = config
     code = WindowCode(JOIN_NAMES, s.element, s.lanes)
     lanes = code.integer(s.lanes)
     share = code.mul(code.mul(code.word("groups"), code.word("results")), code.mul(code.word("rows"), lanes))

@@ -1,9 +1,14 @@
 """Products of matrices: sizes and strides go in, a few kernels with their arguments come out.
 
-`steps` chooses the size of tiles for this machine, what is packed and where, and how the work is cut into
+`product` chooses the size of tiles for this machine, what is packed and where, and how the work is cut into
 units; the kernels themselves are written by devices/cpu/kernels/gemm_tiles.py and shared by all products of the
+<<<<<<< HEAD
 same structure. Costs are counted in processor cycles of a core that does two multiply-adds of vectors at a
 time: only ratios matter. Read next: devices/cpu/programs/products.py.
+=======
+same config. Costs are counted in processor cycles of a core that does two multiply-adds of vectors at a
+time: only ratios matter.
+>>>>>>> h/cpu
 """
 
 from __future__ import annotations
@@ -16,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.devices.cpu.kernels.gemm_tiles import Finish, Multiplier, Structure
+from cleargrad.devices.cpu.kernels.gemm_tiles import Epilogue, GemmConfig, Multiplier
 from cleargrad.devices.cpu.kernels.packing import right_packer
+from cleargrad.devices.cpu.launch import Launch, Launches
 from cleargrad.devices.cpu.llvm.jit import Kernel, lanes, named, registers
 from cleargrad.devices.cpu.llvm.text import SIZES
 from cleargrad.devices.cpu.team import SCRATCH
@@ -34,24 +40,7 @@ LINE = 64
 
 
 @dataclass(frozen=True)
-class Step:
-    """A kernel with its arguments; a word is a number or ("left" | "right" | "place" | "work", bytes behind)."""
-
-    kernel: Kernel
-    words: list[Any]
-    units: int
-
-
-@dataclass(frozen=True)
-class Steps:
-    """What a product takes: kernels to run one after the other, and bytes of memory between them."""
-
-    steps: list[Step]
-    work: int
-
-
-@dataclass(frozen=True)
-class Sizes:
+class GemmSizes:
     """A product: extents, and strides in elements (batch ..., row, column) of each operand."""
 
     batch: tuple[int, ...]
@@ -62,15 +51,15 @@ class Sizes:
     right: tuple[int, ...]
     place: tuple[int, ...]
 
-    def swapped(self) -> Sizes:
+    def swapped(self) -> GemmSizes:
         """The transposed product: its left operand is our right one."""
         left, right, place = (
             (*strides[:-2], strides[-1], strides[-2]) for strides in (self.right, self.left, self.place)
         )
-        return Sizes(self.batch, self.n, self.m, self.k, left, right, place)
+        return GemmSizes(self.batch, self.n, self.m, self.k, left, right, place)
 
 
-def steps(
+def product(
     batch: int | Sequence[int],
     m: int,
     n: int,
@@ -80,34 +69,34 @@ def steps(
     right_strides: Sequence[int],
     place_strides: Sequence[int],
     threads: int,
-    finish: Callable[..., Finish] | None = None,
-    finish_key: Hashable = None,
+    epilogue: Callable[..., Epilogue] | None = None,
+    epilogue_key: Hashable = None,
     extra_words: Sequence[Any] = (),
     pack_first: bool = False,
-) -> Steps:
-    """How to compute place[b, i, j] = sum over k of left[b, i, k] · right[b, k, j].
+) -> Launches:
+    """How to compute place[b, i, j] = sum over k of left[b, i, k] · right[b, k, j]; arguments name the operands.
 
     `batch` is the extents of the stack, which may be several; strides are (one per such extent, row, column) in
-    elements. `finish(first_word)` returns a function `(code, value, batch, row, column, width)` that writes what
+    elements. `epilogue(first_word)` returns a function `(code, value, batch, row, column, width)` that writes what
     happens to `width` neighbouring results of a row instead of their being stored; `batch` is a list of indices.
-    `first_word` is where `extra_words` begin. Kernels with a `finish_key`, which must say all that decides what is
-    written, are remembered under it.
-    With `pack_first`, the first of two steps does nothing but pack the right operand: products with the same right
-    operand, whose first steps are equal, can share it and the work memory it fills.
+    `first_word` is where `extra_words` begin. Kernels with an `epilogue_key`, which must say all that decides what
+    is written, are remembered under it.
+    With `pack_first`, the first of two launches only packs the right operand: products with the same right operand,
+    whose first launches are equal, can share it and the work memory it fills.
     """
     extents = (batch,) if isinstance(batch, int) else tuple(batch)
-    sizes = Sizes(extents, m, n, k, tuple(left_strides), tuple(right_strides), tuple(place_strides))
+    sizes = GemmSizes(extents, m, n, k, tuple(left_strides), tuple(right_strides), tuple(place_strides))
     if m == 0 or n == 0 or 0 in extents:
-        return Steps([], 0)
-    if finish is None:
+        return Launches([], 0)
+    if epilogue is None:
         sizes = simplified(sizes)
     element = ELEMENTS[np.dtype(kind).name]
-    turn = wants_swap(sizes, finish is not None)
-    choice = choose(sizes.swapped() if turn else sizes, element, turn, threads, pack_first and not turn)
-    return choice.steps(finish, finish_key, tuple(extra_words))
+    turn = wants_swap(sizes, epilogue is not None)
+    blocking = choose(sizes.swapped() if turn else sizes, element, turn, threads, pack_first and not turn)
+    return blocking.launches(epilogue, epilogue_key, tuple(extra_words))
 
 
-def simplified(sizes: Sizes) -> Sizes:
+def simplified(sizes: GemmSizes) -> GemmSizes:
     """With as few dimensions of the batch as possible, and none that is only more rows."""
     strides = [sizes.left, sizes.right, sizes.place]
     axes = [axis for axis, extent in enumerate(sizes.batch) if extent != 1]
@@ -126,25 +115,25 @@ def simplified(sizes: Sizes) -> Sizes:
     while batch and right[len(batch) - 1] == 0 and all(s[len(batch) - 1] == s[-2] * m for s in (left, place)):
         m *= batch.pop()
         left, right, place = ((*s[: len(batch)], s[-2], s[-1]) for s in (left, right, place))
-    return Sizes(tuple(batch), m, sizes.n, sizes.k, left, right, place)
+    return GemmSizes(tuple(batch), m, sizes.n, sizes.k, left, right, place)
 
 
-def wants_swap(sizes: Sizes, finishing: bool) -> bool:
+def wants_swap(sizes: GemmSizes, with_epilogue: bool) -> bool:
     """Whether the transposed product is the better one: vectors of results should be neighbours, and full."""
     if sizes.n == 1:
         return sizes.m > 1
-    return not finishing and sizes.place[-1] != 1 and sizes.place[-2] == 1 and sizes.m > 1
+    return not with_epilogue and sizes.place[-1] != 1 and sizes.place[-2] == 1 and sizes.m > 1
 
 
 # Choosing --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Choice:
+class GemmBlocking:
     """A product with everything decided."""
 
-    sizes: Sizes
-    structure: Structure
+    sizes: GemmSizes
+    config: GemmConfig
     tall: int
     strips: int
     strips_each: int
@@ -153,7 +142,7 @@ class Choice:
 
     @property
     def panels(self) -> int:
-        return -(-self.sizes.n // self.structure.panel)
+        return -(-self.sizes.n // self.config.panel)
 
     @property
     def row_blocks(self) -> int:
@@ -170,28 +159,28 @@ class Choice:
     @property
     def panel_size(self) -> int:
         """Elements of one packed panel."""
-        lanes = self.structure.lanes
-        depth = self.sizes.k if self.structure.right_mode == "work" else self.depth
-        return -(-depth // lanes) * lanes * self.structure.panel
+        lanes = self.config.lanes
+        depth = self.sizes.k if self.config.right_mode == "work" else self.depth
+        return -(-depth // lanes) * lanes * self.config.panel
 
-    def steps(self, finish: Callable[..., Finish] | None, key: Hashable, extra: tuple) -> Steps:
+    def launches(self, epilogue: Callable[..., Epilogue] | None, key: Hashable, extra: tuple) -> Launches:
         found = []
-        names = self.structure.names()
+        names = self.config.names()
         words = self.words(names)
         work = 0
-        if self.structure.right_mode == "work":
+        if self.config.right_mode == "work":
             step, work = self.packing()
             found.append(step)
-        if finish is None:
-            kernel = plain_kernel(self.structure)
+        if epilogue is None:
+            kernel = plain_kernel(self.config)
         else:
-            kernel = finished_kernel(self.structure, finish, key)
-        found.append(Step(kernel, [*words, *extra], self.units))
-        return Steps(found, work)
+            kernel = kernel_with_epilogue(self.config, epilogue, key)
+        found.append(Launch(kernel, [*words, *extra], self.units))
+        return Launches(found, work)
 
     def words(self, names: list[str]) -> list[Any]:
         """The arguments of the multiplying kernel."""
-        sizes, s = self.sizes, self.structure
+        sizes, s = self.sizes, self.config
         size = SIZES[s.element]
         left_room = self.strips_each * max(s.heights) * self.depth * size if s.left_packed else 0
         right_room = {"own": self.panels_each, "panel": 1}.get(s.right_mode, 0) * self.panel_size * size
@@ -223,9 +212,9 @@ class Choice:
             step *= 1 if alike else self.sizes.batch[axis]
         return strides[::-1]
 
-    def packing(self) -> tuple[Step, int]:
+    def packing(self) -> tuple[Launch, int]:
         """The step that packs the right operand, and the memory it takes."""
-        sizes, s = self.sizes, self.structure
+        sizes, s = self.sizes, self.config
         kernel, names = packer(s.element, s.lanes, s.vectors, s.right, s.batches)
         extents = [1 if sizes.right[axis] == 0 else extent for axis, extent in enumerate(sizes.batch)]
         values: dict[str, Any] = {
@@ -236,29 +225,29 @@ class Choice:
         for axis, extent in enumerate(extents):
             values |= {f"batch_{axis}": extent, f"right_{axis}": sizes.right[axis]}
         units = prod(extents) * self.panels
-        return Step(kernel, [values[name] for name in names], units), units * self.panel_size * SIZES[
+        return Launch(kernel, [values[name] for name in names], units), units * self.panel_size * SIZES[
             s.element
         ]
 
 
 @named
-def plain_kernel(structure: Structure) -> Kernel:
-    return Multiplier(structure, None).kernel()
+def plain_kernel(config: GemmConfig) -> Kernel:
+    return Multiplier(config, None).kernel()
 
 
-_finished: dict[Hashable, Kernel] = {}
+_with_epilogue: dict[Hashable, Kernel] = {}
 
 
-def finished_kernel(structure: Structure, finish: Callable[..., Finish], key: Hashable) -> Kernel:
+def kernel_with_epilogue(config: GemmConfig, epilogue: Callable[..., Epilogue], key: Hashable) -> Kernel:
     def write() -> Kernel:
-        return Multiplier(structure, finish(len(structure.names()))).kernel()
+        return Multiplier(config, epilogue(len(config.names()))).kernel()
 
     if key is None:
         return write()
-    whole = (structure, key)
-    if whole not in _finished:
-        _finished[whole] = Kernel.later(f"{structure!r} that ends with {key!r}", write)
-    return _finished[whole]
+    whole = (config, key)
+    if whole not in _with_epilogue:
+        _with_epilogue[whole] = Kernel.later(f"{config!r} that ends with {key!r}", write)
+    return _with_epilogue[whole]
 
 
 @cache
@@ -275,7 +264,7 @@ def tile_sizes() -> tuple[int, int, int]:
 
 
 @cache
-def choose(sizes: Sizes, element: str, swapped: bool, threads: int, pack_first: bool) -> Choice:
+def choose(sizes: GemmSizes, element: str, swapped: bool, threads: int, pack_first: bool) -> GemmBlocking:
     left = "k" if sizes.left[-1] == 1 or sizes.k == 1 else "row" if sizes.left[-2] == 1 else "none"
     right = "column" if sizes.right[-1] == 1 or sizes.n == 1 else "k" if sizes.right[-2] == 1 else "none"
     width = lanes() * 4 // SIZES[element]
@@ -290,17 +279,17 @@ def choose(sizes: Sizes, element: str, swapped: bool, threads: int, pack_first: 
     depth = max(-(-sizes.k // pieces), 1)
     row_blocks = -(-strips // block_of_strips(heights, depth, size))
     right_mode = "work" if pack_first else choose_right(sizes, right, strips, row_blocks, pieces, size)
-    structure = Structure(
+    config = GemmConfig(
         element=element, lanes=width, vectors=vectors, heights=heights,
         edge=-(-(sizes.n % panel) // width), whole=sizes.n >= panel,
         left=left, left_packed=left_packed, right=right, right_mode=right_mode,
         place=sizes.place[-1] == 1, blocked=pieces > 1, batches=len(sizes.batch), swapped=swapped,
     )  # fmt: skip
-    each = split(prod(sizes.batch), strips, panels, structure, depth, sizes.k, threads)
-    return Choice(sizes, structure, tall, strips, *each, depth)
+    each = split(prod(sizes.batch), strips, panels, config, depth, sizes.k, threads)
+    return GemmBlocking(sizes, config, tall, strips, *each, depth)
 
 
-def tile_of(sizes: Sizes, width: int) -> tuple[tuple[int, ...], int]:
+def tile_of(sizes: GemmSizes, width: int) -> tuple[tuple[int, ...], int]:
     """The heights of tiles and their vectors; for a few rows, all of them in one tile that is wider."""
     tall, short, vectors = tile_sizes()
     if sizes.m < short:
@@ -308,7 +297,7 @@ def tile_of(sizes: Sizes, width: int) -> tuple[tuple[int, ...], int]:
     return (tall, short), vectors
 
 
-def choose_right(sizes: Sizes, right: str, strips: int, row_blocks: int, pieces: int, size: int) -> str:
+def choose_right(sizes: GemmSizes, right: str, strips: int, row_blocks: int, pieces: int, size: int) -> str:
     """From where tiles read the right operand.
 
     "direct": from where it is. "panel": packed just before it is used, so that it never leaves the first cache.
@@ -336,7 +325,7 @@ def strips_of(m: int, tall: int, short: int) -> tuple[int, int]:
 
 
 def split(
-    batch: int, strips: int, panels: int, s: Structure, depth: int, k: int, threads: int
+    batch: int, strips: int, panels: int, s: GemmConfig, depth: int, k: int, threads: int
 ) -> tuple[int, int]:
     """Strips and panels of a unit: the cut by which the busiest thread is done first."""
     size = SIZES[s.element]
@@ -362,7 +351,7 @@ def split(
 
 
 def cuts(extent: int, threads: int, most: int) -> list[int]:
-    """Sizes of pieces to consider, largest first."""
+    """GemmSizes of pieces to consider, largest first."""
     pieces = range(1, min(extent, 8 * threads + extent // most) + 1)
     return sorted(
         {size for number in pieces if (size := -(-extent // number)) <= most} or {most}, reverse=True

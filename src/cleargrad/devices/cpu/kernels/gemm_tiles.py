@@ -1,8 +1,13 @@
 """The kernel that multiplies matrices tile by tile: a tile of results stays in registers while k runs.
 
+<<<<<<< HEAD
 `Structure` is everything that is compiled in; extents, strides and addresses are arguments, listed by `names`. A
 unit of work is a block of strips (rows) by panels (columns) of one product of the batch. Read next:
 devices/cpu/kernels/gemm.py.
+=======
+`GemmConfig` is everything that is compiled in; extents, strides and addresses are arguments, listed by `names`. A
+unit of work is a block of strips (rows) by panels (columns) of one product of the batch. Read next: gemm.py.
+>>>>>>> h/cpu
 """
 
 from __future__ import annotations
@@ -39,11 +44,11 @@ NUMBERS = (
     "column_blocks",
 )
 
-Finish = Callable[..., None]
+Epilogue = Callable[..., None]
 
 
 @dataclass(frozen=True)
-class Structure:
+class GemmConfig:
     """What the code of a multiplying kernel depends on."""
 
     element: str
@@ -59,7 +64,7 @@ class Structure:
     place: bool  # whether columns of the result are neighbours
     blocked: bool  # whether k is cut into pieces, with sums between them in the thread's memory
     batches: int
-    swapped: bool = False  # rows and columns have changed places; `finish` sees the original ones
+    swapped: bool = False  # rows and columns have changed places; `epilogue` sees the original ones
 
     @property
     def panel(self) -> int:
@@ -81,14 +86,14 @@ class Structure:
 
 
 class Multiplier:
-    """Writes the kernel of one structure."""
+    """Writes the kernel of one config."""
 
-    def __init__(self, structure: Structure, finish: Finish | None) -> None:
-        self.structure, self.finish = structure, finish
-        self.code = ProductCode(structure.names())
-        self.element = structure.element
-        self.type = vector(structure.element, structure.lanes)
-        self.buffer = self.code.slot(f"[{structure.tile} x {structure.element}]")
+    def __init__(self, config: GemmConfig, epilogue: Epilogue | None) -> None:
+        self.config, self.epilogue = config, epilogue
+        self.code = ProductCode(config.names())
+        self.element = config.element
+        self.type = vector(config.element, config.lanes)
+        self.buffer = self.code.slot(f"[{config.tile} x {config.element}]")
 
     def kernel(self) -> Kernel:
         code = self.code
@@ -104,7 +109,7 @@ class Multiplier:
     # A unit of work ----------------------------------------------------------------------------------------
 
     def unit(self, unit: Val) -> None:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         group = code.binary("udiv", unit, code.word("row_blocks"))
         row_block = code.binary("urem", unit, code.word("row_blocks"))
         column_block = code.binary("urem", group, code.word("column_blocks"))
@@ -134,7 +139,7 @@ class Multiplier:
     def unravel(self, number: Val) -> list[Val]:
         """The index along each dimension of the batch."""
         code, found = self.code, []
-        for axis in reversed(range(self.structure.batches)):
+        for axis in reversed(range(self.config.batches)):
             if axis == 0:
                 found.append(number)
             else:
@@ -149,14 +154,14 @@ class Multiplier:
         return start
 
     def stride(self, operand: str, direction: str) -> Val:
-        """A stride; 1 where the structure says so."""
-        s = self.structure
+        """A stride; 1 where the config says so."""
+        s = self.config
         one = {"left": s.left, "right": s.right, "place": "column" if s.place else "none"}[operand]
         return self.code.integer(1) if one == direction else self.code.word(f"{operand}_{direction}")
 
     def row_of(self, strip: Val) -> Val:
         """The first row of a strip."""
-        code, heights = self.code, self.structure.heights
+        code, heights = self.code, self.config.heights
         first = code.mul(strip, code.integer(heights[0]))
         if len(heights) == 1:
             return first
@@ -170,7 +175,7 @@ class Multiplier:
     # Packing -----------------------------------------------------------------------------------------------
 
     def pack_right(self, panel: Val, begin: Val, depth: Val) -> None:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         column = code.mul(panel, code.integer(s.panel))
         across, along = self.stride("right", "column"), self.stride("right", "k")
         first = code.add(code.product(column, across), code.product(begin, along))
@@ -181,7 +186,7 @@ class Multiplier:
     def own_panel(self, panel: Val) -> Val:
         """Where a panel lies in the thread's memory: all in the same place, or one behind the other."""
         code, start = self.code, self.room("right_room")
-        if self.structure.right_mode == "panel":
+        if self.config.right_mode == "panel":
             return start
         place = code.mul(code.sub(panel, self.first_panel), code.word("panel_size"))
         return code.at(start, place, self.element)
@@ -194,9 +199,9 @@ class Multiplier:
         with code.loop(code.integer(0), depth, CHUNK) as k:
             now = code.least(code.sub(depth, k), code.integer(CHUNK))
             here = Matrix(code.at(start, code.product(k, along), self.element), self.element, along, across)
-            for number, height in enumerate(self.structure.heights):
+            for number, height in enumerate(self.config.heights):
                 first, last = self.strips_of_height(number)
-                if self.structure.left == "row":
+                if self.config.left == "row":
                     first = self.pack_quickly(here, number, first, last, k, depth)
                 with code.loop(first, last) as strip:
                     matrix, target, rows = self.strip_to_pack(here, strip, height, k, depth)
@@ -204,7 +209,7 @@ class Multiplier:
 
     def pack_quickly(self, here: Matrix, number: int, first: Val, last: Val, k: Val, depth: Val) -> Val:
         """Packs strips by whole vectors while there are rows enough behind them; the first strip that is left."""
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         height = s.heights[number]
         before = code.integer(0) if number == 0 else code.word("tall")  # strips, which are all tall
         rows = code.sub(code.word("m"), code.mul(before, code.integer(s.heights[0])))
@@ -231,7 +236,7 @@ class Multiplier:
     def strips_of_height(self, number: int) -> tuple[Val, Val]:
         """The strips of the unit that have one of the heights: the first, and where they end."""
         code, first, last = self.code, self.first_strip, self.last_strip
-        if len(self.structure.heights) == 1:
+        if len(self.config.heights) == 1:
             return first, last
         tall = code.word("tall")
         return (code.most(first, tall), last) if number else (first, code.least(last, tall))
@@ -241,7 +246,7 @@ class Multiplier:
         code = self.code
         after, later = code.add(panel, code.integer(1)), code.add(begin, depth)
         same = code.compare("slt", after, self.last_panel)
-        column = code.mul(code.select(same, after, self.first_panel), code.integer(self.structure.panel))
+        column = code.mul(code.select(same, after, self.first_panel), code.integer(self.config.panel))
         first = code.select(same, begin, later)
         across, along = self.stride("right", "column"), self.stride("right", "k")
         place = code.add(code.product(column, across), code.product(first, along))
@@ -250,7 +255,7 @@ class Multiplier:
 
     def fetch(self, start: Val, count: Val, strip: Val) -> None:
         """Fetches a strip's share of the next panel, which comes from far while tiles are multiplied."""
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         lines, elements = -(-s.panel * SIZES[self.element] // LINE), LINE // SIZES[self.element]
         strips = code.sub(self.last_strip, self.first_strip)
         if s.right == "k":
@@ -275,19 +280,19 @@ class Multiplier:
         return self.code.at(self.room("left_room"), place, self.element)
 
     def is_height(self, strip: Val, number: int) -> Val:
-        if len(self.structure.heights) == 1:
+        if len(self.config.heights) == 1:
             return Val("true", "i1")
         return self.code.compare("sge" if number else "slt", strip, self.code.word("tall"))
 
     def height_of(self, strip: Val) -> Val:
-        first, *others = (self.code.integer(height) for height in self.structure.heights)
+        first, *others = (self.code.integer(height) for height in self.config.heights)
         return self.code.select(self.is_height(strip, 0), first, others[0]) if others else first
 
     # Tiles -------------------------------------------------------------------------------------------------
 
     def piece(self, begin: Val, depth: Val) -> None:
         """All tiles of a unit, over one piece of k."""
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         if s.left_packed:
             self.pack_left(begin, depth)
         with code.loop(self.first_panel, self.last_panel) as panel:
@@ -314,20 +319,18 @@ class Multiplier:
                         for is_whole in self.kinds_of_panels():
                             fits = code.compare("eq", Val("true" if is_whole else "false", "i1"), whole)
                             with code.when(fits if s.whole and s.edge else Val("true", "i1")):
-                                tile = Tile(self, height, s.vectors if is_whole else s.edge, is_whole)
+                                tile = GemmTile(self, height, s.vectors if is_whole else s.edge, is_whole)
                                 tile.write(left, right, columns, begin, depth, sums, row, rows, column)
                 with code.when(code.get(self.pending, "i1")):
                     self.finish_tile(sums, row, code.least(rows, self.height_of(strip)), column, columns)
 
     def kinds_of_panels(self) -> list[bool]:
         return [
-            kind
-            for kind, exists in ((True, self.structure.whole), (False, bool(self.structure.edge)))
-            if exists
+            kind for kind, exists in ((True, self.config.whole), (False, bool(self.config.edge))) if exists
         ]
 
     def panel_start(self, panel: Val, column: Val, begin: Val) -> Val:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         if s.right_mode == "direct":
             place = code.add(code.mul(begin, self.stride("right", "k")), column)
             return code.at(self.right, place, self.element)
@@ -339,16 +342,16 @@ class Multiplier:
     def sums(self, strip: Val, panel: Val) -> Val:
         """Where a tile waits between pieces of k, or for what is done to it at last."""
         code = self.code
-        if not self.structure.blocked:
+        if not self.config.blocked:
             return self.buffer
         along = code.mul(code.sub(panel, self.first_panel), code.word("strips_each"))
         number = code.add(along, code.sub(strip, self.first_strip))
-        place = code.mul(number, code.integer(self.structure.tile))
+        place = code.mul(number, code.integer(self.config.tile))
         return code.at(self.room("sums_room"), place, self.element)
 
     def left_rows(self, row: Val, rows: Val, height: int, begin: Val, depth: Val) -> list[Val]:
         """Where each row of a strip begins."""
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         if s.left_packed:
             start = self.packed_strip(row, depth)
             return [code.at(start, code.integer(number), self.element) for number in range(height)]
@@ -373,7 +376,7 @@ class Multiplier:
 
     def finish_tile(self, sums: Val, row: Val, rows: Val, column: Val, columns: Val) -> None:
         """Does to each result of a tile what is to be done to it."""
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         together = s.lanes if self.vectors_finish() else 1
         evenly = code.binary("and", columns, code.integer(-s.lanes)) if together > 1 else code.integer(0)
         with code.loop(code.integer(0), rows) as number:
@@ -386,15 +389,15 @@ class Multiplier:
                         self.result(value, here, code.add(column, shift), width)
 
     def vectors_finish(self) -> bool:
-        return self.structure.place if self.finish is None else not self.structure.swapped
+        return self.config.place if self.epilogue is None else not self.config.swapped
 
     def result(self, value: Val, row: Val, column: Val, width: int) -> None:
-        if self.finish is None:
+        if self.epilogue is None:
             self.code.store(value, self.place_of(row, column))
-        elif self.structure.swapped:
-            self.finish(self.code, value, self.batch, column, row, width)
+        elif self.config.swapped:
+            self.epilogue(self.code, value, self.batch, column, row, width)
         else:
-            self.finish(self.code, value, self.batch, row, column, width)
+            self.epilogue(self.code, value, self.batch, row, column, width)
 
     def place_of(self, row: Val, column: Val) -> Val:
         code = self.code
@@ -402,11 +405,11 @@ class Multiplier:
         return code.at(line, code.product(column, self.stride("place", "column")), self.element)
 
 
-class Tile:
+class GemmTile:
     """Writes the innermost loop for one size of tile."""
 
     def __init__(self, kernel: Multiplier, height: int, vectors: int, is_whole: bool) -> None:
-        self.kernel, self.code, self.structure = kernel, kernel.code, kernel.structure
+        self.kernel, self.code, self.config = kernel, kernel.code, kernel.config
         self.height, self.vectors, self.is_whole = height, vectors, is_whole
         self.cells = [(row, number) for row in range(height) for number in range(vectors)]
 
@@ -414,7 +417,7 @@ class Tile:
         self, left: list[Val], right: Val, columns: Val, begin: Val, depth: Val,
         sums: Val, row: Val, rows: Val, column: Val,
     ) -> None:  # fmt: skip
-        code, s, kernel = self.code, self.structure, self.kernel
+        code, s, kernel = self.code, self.config, self.kernel
         self.columns = columns
         totals = {cell: code.slot(kernel.type, code.const(0, kernel.type)) for cell in self.cells}
         if s.blocked:
@@ -422,7 +425,7 @@ class Tile:
                 for cell in self.cells:
                     code.set(totals[cell], code.load(self.cell(sums, cell), kernel.type))
         self.run(left, right, depth, totals)
-        if kernel.finish is None and s.place and self.is_whole:
+        if kernel.epilogue is None and s.place and self.is_whole:
             done = code.compare("sge", rows, code.integer(self.height))
             if s.blocked:
                 last = code.compare("eq", code.add(begin, depth), code.word("k"))
@@ -441,7 +444,7 @@ class Tile:
 
     def cell(self, sums: Val, cell: tuple[int, int]) -> Val:
         row, number = cell
-        place = row * self.structure.panel + number * self.structure.lanes
+        place = row * self.config.panel + number * self.config.lanes
         return self.code.at(sums, self.code.integer(place), self.kernel.element)
 
     def keep(self, totals: dict[tuple[int, int], Val], sums: Val) -> None:
@@ -452,14 +455,14 @@ class Tile:
         code = self.code
         for here, number in self.cells:
             line = code.add(row, code.integer(here))
-            place = self.kernel.place_of(line, code.add(column, code.integer(number * self.structure.lanes)))
+            place = self.kernel.place_of(line, code.add(column, code.integer(number * self.config.lanes)))
             code.store(code.get(totals[here, number], self.kernel.type), place)
 
     def run(self, left: list[Val], right: Val, depth: Val, totals: dict[tuple[int, int], Val]) -> None:
         """The sums over k."""
         code = self.code
         # With a stride that is known only at run time, LLVM keeps an address for each row and each unrolled k.
-        unroll = 1 if self.structure.left != "k" and not self.structure.left_packed else UNROLL
+        unroll = 1 if self.config.left != "k" and not self.config.left_packed else UNROLL
         evenly = code.binary("and", depth, code.integer(-unroll))
         for begin, end, step in ((code.integer(0), evenly, unroll), (evenly, depth, 1))[: min(unroll, 2)]:
             with code.loop(begin, end, step) as k:
@@ -471,7 +474,7 @@ class Tile:
 
     def add_products(self, left: list[Val], right: Val, k: Val, sums: dict[tuple[int, int], Val]) -> None:
         """Adds what one k gives."""
-        code, s, element = self.code, self.structure, self.kernel.element
+        code, s, element = self.code, self.config, self.kernel.element
         direct = s.right_mode == "direct"
         line = code.at(
             right, code.mul(k, self.kernel.stride("right", "k") if direct else code.integer(s.panel)), element

@@ -18,19 +18,20 @@ from typing import Any
 import numpy as np
 
 from cleargrad.devices.cpu.kernels.convolution import contiguous, deep, phases, three
-from cleargrad.devices.cpu.kernels.gemm import ELEMENTS, Step, Steps
+from cleargrad.devices.cpu.kernels.gemm import ELEMENTS
 from cleargrad.devices.cpu.kernels.packing import PARAMETERS
 from cleargrad.devices.cpu.kernels.windows import (
     TABLES,
     WORDS,
     Axis,
-    Block,
-    Layout,
+    CopiedBlock,
+    CopyLayout,
     TooLarge,
     WindowCode,
     known_step,
     with_tables,
 )
+from cleargrad.devices.cpu.launch import Launch, Launches
 from cleargrad.devices.cpu.llvm.jit import Kernel, lanes, named
 from cleargrad.devices.cpu.llvm.text import SIZES, Val, vector
 from cleargrad.devices.cpu.team import SCRATCH
@@ -39,7 +40,7 @@ CELLS = 8192  # outputs of a block, at most: what they read should stay in a nea
 
 
 @dataclass(frozen=True)
-class Structure:
+class PoolingConfig:
     """What the code of a pooling kernel depends on."""
 
     element: str
@@ -78,13 +79,13 @@ NAMES = [
 
 
 class Pool:
-    """Writes the kernel of one structure; a unit is a block of outputs of one plane."""
+    """Writes the kernel of one config; a unit is a block of outputs of one plane."""
 
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.maximum = structure.what in ("max", "indices")
+    def __init__(self, config: PoolingConfig) -> None:
+        self.config = config
+        self.maximum = config.what in ("max", "indices")
         blank = float("-inf") if self.maximum else 0.0
-        self.code = WindowCode(NAMES, structure.element, structure.lanes, blank)
+        self.code = WindowCode(NAMES, config.element, config.lanes, blank)
         self.element, self.type = self.code.element, self.code.type
 
     def kernel(self) -> Kernel:
@@ -93,15 +94,15 @@ class Pool:
             plane, z, y_block, x_block = code.parts(unit, "z_count", "y_blocks", "x_blocks")
             block = code.outputs(z, y_block, x_block)
             source = code.element_at(code.word("source", "ptr"), (plane, code.word("source_plane")))
-            code.copy_block(source, PARAMETERS[3], code.integer(1), block, self.structure.step)
+            code.copy_block(source, PARAMETERS[3], code.integer(1), block, self.config.step)
             with code.loop(code.integer(0), block.rows) as row:
                 self.row(plane, block, row)
         code.do("ret void")
         return Kernel(code.function("kernel", PARAMETERS, notes="nounwind "), tuple(code.declared))
 
-    def row(self, plane: Val, block: Block, row: Val) -> None:
+    def row(self, plane: Val, block: CopiedBlock, row: Val) -> None:
         code = self.code
-        self.step = code.integer(1) if self.structure.together else code.word("place_x")
+        self.step = code.integer(1) if self.config.together else code.word("place_x")
         start = code.add(code.mul(plane, code.word("place_plane")), code.word("place_first"))
         start = code.add(start, code.mul(block.z, code.word("place_z")))
         start = code.add(start, code.mul(code.add(block.y, row), code.word("place_y")))
@@ -116,7 +117,7 @@ class Pool:
             else:
                 self.put_sums(seen, where, block, row, column, width)
 
-        if self.structure.together:
+        if self.config.together:
             code.sweep(code.integer(0), block.columns, at)
         else:
             with code.loop(code.integer(0), block.columns) as column:
@@ -124,14 +125,14 @@ class Pool:
 
     # Sums --------------------------------------------------------------------------------------------------
 
-    def put_sums(self, seen: Val, where: Val, block: Block, row: Val, column: Val, width: int) -> None:
+    def put_sums(self, seen: Val, where: Val, block: CopiedBlock, row: Val, column: Val, width: int) -> None:
         code, type = self.code, vector(self.element, width)
         total = code.slot(type, code.const(0, type))
         with code.loop(code.integer(0), code.word("taps")) as tap:
             value = code.load(code.at(seen, code.listed("distances", tap), self.element), type)
             code.set(total, code.add(code.get(total, type), value))
         value = code.get(total, type)
-        if self.structure.what == "mean":
+        if self.config.what == "mean":
             outer = code.mul(
                 code.listed("z_counts", block.z), code.listed("y_counts", code.add(block.y, row))
             )
@@ -142,10 +143,12 @@ class Pool:
 
     # Maxima ------------------------------------------------------------------------------------------------
 
-    def put_maxima(self, seen: Val, where: Val, block: Block, row: Val, column: Val, width: int) -> None:
+    def put_maxima(
+        self, seen: Val, where: Val, block: CopiedBlock, row: Val, column: Val, width: int
+    ) -> None:
         """The first of the largest entries wins, and the last NaN over all."""
         code, type = self.code, vector(self.element, width)
-        with_places = self.structure.what == "indices"
+        with_places = self.config.what == "indices"
         whole = vector("i32", width)
         best = code.slot(type, code.const(float("-inf"), type))
         winner = code.slot(whole, code.const(-1, whole))
@@ -170,7 +173,9 @@ class Pool:
         if with_places:
             self.put_places(winner, where, block, row, column, width)
 
-    def put_places(self, winner: Val, where: Val, block: Block, row: Val, column: Val, width: int) -> None:
+    def put_places(
+        self, winner: Val, where: Val, block: CopiedBlock, row: Val, column: Val, width: int
+    ) -> None:
         code, whole = self.code, vector("i32", width)
         zero = code.integer(0)
         z = code.place("z", block.z, zero)
@@ -218,36 +223,36 @@ class Pool:
 def maxima(
     source: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], size: Sequence[int], kind: Any, indices: bool,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[n, c, t] = the largest source[n, c, t·stride + k·dilation - padding] over k inside."""
     axes = [
         Axis(n, t, tuple(range(0, d * k, d)), s, p)
         for n, t, k, s, p, d in zip(source[2:], size, kernel, stride, padding, dilation)
     ]
     what = "indices" if indices else "max"
-    return Steps([pool(source, axes, size, kind, what, dilation=dilation)], 0)
+    return Launches([pool(source, axes, size, kind, what, dilation=dilation)], 0)
 
 
 def sums(
     source: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     size: Sequence[int], kind: Any, counts: Sequence[Sequence[int]] | None,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[n, c, t] = sum over k of source[n, c, t·stride + k - padding], over the product of the counts[t]."""
     axes = [
         Axis(n, t, tuple(range(k)), s, p) for n, t, k, s, p in zip(source[2:], size, kernel, stride, padding)
     ]
-    return Steps([pool(source, axes, size, kind, "sum" if counts is None else "mean", counts)], 0)
+    return Launches([pool(source, axes, size, kind, "sum" if counts is None else "mean", counts)], 0)
 
 
 def spread(
     source: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     size: Sequence[int], kind: Any,
-) -> Steps:  # fmt: skip
+) -> Launches:  # fmt: skip
     """place[n, c, t·stride + k - padding] = sum over k of source[n, c, t]: the adjoint of sums."""
     chosen = [
         phases(n, count, k, s, p, 1) for n, count, k, s, p in zip(size, source[2:], kernel, stride, padding)
     ]
-    return Steps(
+    return Launches(
         [pool(source, [axis for axis, _ in phase], size, kind, "sum") for phase in product(*chosen)], 0
     )
 
@@ -255,14 +260,14 @@ def spread(
 def pool(
     source: Sequence[int], axes: Sequence[Axis], size: Sequence[int], kind: Any, what: str,
     counts: Sequence[Sequence[int]] | None = None, dilation: Sequence[int] = (),
-) -> Step:  # fmt: skip
+) -> Launch:  # fmt: skip
     """One kernel over all planes; `size` is that of the place."""
     element = ELEMENTS[np.dtype(kind).name]
     whole, planes = three(axes), prod(source[:2])
     layout = blocks(whole)
     if layout.channel * SIZES[element] > SCRATCH - 4096:
         raise TooLarge
-    structure = Structure(
+    config = PoolingConfig(
         element, max(lanes() * 4 // SIZES[element], 1), known_step(whole[2]), whole[2].spread == 1, what
     )
     place, inside = contiguous(deep(size)), contiguous(deep(source[2:]))
@@ -284,18 +289,18 @@ def pool(
         *outer, last = [[1]] * (3 - len(counts)) + [list(count) for count in counts]
         tables |= {"z_counts": outer[0], "y_counts": outer[1], "x_counts": as_words(last, kind)}
     units = planes * layout.blocks if all(axis.count > 0 for axis in whole) else 0
-    return Step(kernel(structure), with_tables(NAMES, values, tables), units)
+    return Launch(kernel(config), with_tables(NAMES, values, tables), units)
 
 
-def blocks(axes: tuple[Axis, Axis, Axis]) -> Layout:
+def blocks(axes: tuple[Axis, Axis, Axis]) -> CopyLayout:
     """Whole rows, or parts of one, of at most so many outputs that what they read stays near."""
     depth, height, width = axes
     cells = max(CELLS // (len(depth.shifts) * len(height.phases) * len(width.phases) or 1), 64)
     pitch = max(width.count + width.reach, 1)
     if pitch > cells:
         pieces = -(-width.count // max(cells - width.reach, 64))
-        return Layout(axes, 1, -(-width.count // pieces))
-    return Layout(axes, max(min(cells // pitch - height.reach, height.count), 1), max(width.count, 1))
+        return CopyLayout(axes, 1, -(-width.count // pieces))
+    return CopyLayout(axes, max(min(cells // pitch - height.reach, height.count), 1), max(width.count, 1))
 
 
 def as_words(numbers: Sequence[int], kind: Any) -> list[int]:
@@ -306,14 +311,14 @@ def as_words(numbers: Sequence[int], kind: Any) -> list[int]:
 
 
 @named
-def kernel(structure: Structure) -> Kernel:
-    return Pool(structure).kernel()
+def kernel(config: PoolingConfig) -> Kernel:
+    return Pool(config).kernel()
 
 
 # Back to where the maxima were -----------------------------------------------------------------------------
 
 
-def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -> Steps:
+def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -> Launches:
     """place[r, indices[r, i]] += source[r, i], from zeros; an index outside sets the operand "error".
 
     With `gate`, entries stay zero where that operand is not above zero.
@@ -327,7 +332,7 @@ def scatter(rows: int, count: int, length: int, kind: Any, gate: bool = False) -
         count,
         length,
     ]
-    return Steps([Step(scatter_kernel(ELEMENTS[np.dtype(kind).name], gate), words, rows)], 0)
+    return Launches([Launch(scatter_kernel(ELEMENTS[np.dtype(kind).name], gate), words, rows)], 0)
 
 
 @named

@@ -2,7 +2,7 @@
 distance.
 
 Outputs t of one dimension read a source at t · step + shift - before, for each tap's shift. A block of
-outputs works on a copy of what it reads (`Layout`): positions of equal phase (remainder by the step) lie side
+outputs works on a copy of what it reads (`CopyLayout`): positions of equal phase (remainder by the step) lie side
 by side, padding is there as zeros, and rows follow each other at one pitch. There the tap of output (y, x)
 lies at y · pitch + x plus a distance that depends on the tap alone, so that vectors of outputs read vectors
 of the copy, whatever stride and dilation are. Read next: devices/cpu/kernels/convolution_tiles.py.
@@ -49,7 +49,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Layout:
+class CopyLayout:
     """The copy of one channel for a block of `rows` by `columns` outputs of one plane."""
 
     axes: tuple[Axis, Axis, Axis]  # depth, height, width
@@ -140,7 +140,7 @@ def with_tables(names: list[str], values: dict[str, Any], tables: dict[str, list
 
 
 @dataclass(frozen=True)
-class Block:
+class CopiedBlock:
     """A block of outputs in the code: its first output and how many there are."""
 
     z: Val
@@ -181,11 +181,11 @@ class WindowCode(ProductCode):
             number = self.binary("udiv", number, self.word(name))
         return [number, *found[::-1]]
 
-    def outputs(self, z: Val, y_block: Val, x_block: Val) -> Block:
+    def outputs(self, z: Val, y_block: Val, x_block: Val) -> CopiedBlock:
         y, x = self.mul(y_block, self.word("rows_each")), self.mul(x_block, self.word("columns_each"))
         rows = self.least(self.word("rows_each"), self.sub(self.word("y_count"), y))
         columns = self.least(self.word("columns_each"), self.sub(self.word("x_count"), x))
-        return Block(z, y, x, rows, columns)
+        return CopiedBlock(z, y, x, rows, columns)
 
     def element_at(self, pointer: Val, *terms: tuple[Val, Val]) -> Val:
         """The address of an element, from indices and their strides."""
@@ -198,7 +198,7 @@ class WindowCode(ProductCode):
 
     # Copies ------------------------------------------------------------------------------------------------
 
-    def copy_block(self, source: Val, target: Val, channels: Val, block: Block, step: int) -> None:
+    def copy_block(self, source: Val, target: Val, channels: Val, block: CopiedBlock, step: int) -> None:
         """Copies what a block reads of some channels; `step` is the last dimension's, or 0 if it is a word."""
         zero = self.integer(0)
         lines = self.add(block.rows, self.word("line_reach"))

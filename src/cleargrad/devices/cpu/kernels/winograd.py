@@ -3,7 +3,7 @@
 A tile of 4 by 4 entries and a kernel of 3 by 3 are each turned into 16 numbers by additions; the 16 products,
 summed over channels, turn into 2 by 2 outputs by additions again: 16 products instead of 36, rounded about as well.
 The sums are products of matrices, 16 of them, by the tiles of convolution_tiles.py. An infinity makes NaN of all
-outputs of its tile, not only of those that see it. Read next: devices/cpu/kernels/convolution_choice.py.
+outputs of its tile, not only of those that see it. Read next: devices/cpu/kernels/convolution_blocking.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cleargrad.devices.cpu.kernels.convolution_tiles import Structure, Tiles, finished
+from cleargrad.devices.cpu.kernels.convolution_tiles import TapConfig, Tiles, finished
 from cleargrad.devices.cpu.kernels.packing import PARAMETERS
-from cleargrad.devices.cpu.kernels.windows import TABLES, WORDS, Block, WindowCode
+from cleargrad.devices.cpu.kernels.windows import TABLES, WORDS, CopiedBlock, WindowCode
 from cleargrad.devices.cpu.llvm.jit import Kernel
 from cleargrad.devices.cpu.llvm.text import Val, vector
 
@@ -43,13 +43,13 @@ NAMES = [
 class Winograd:
     """Writes the kernel; a unit is some rows of tiles of some samples, for some channels of the result."""
 
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.code = WindowCode(NAMES, structure.element, structure.lanes)
+    def __init__(self, config: TapConfig) -> None:
+        self.config = config
+        self.code = WindowCode(NAMES, config.element, config.lanes)
         self.element = self.code.element
 
     def kernel(self) -> Kernel:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         numbers = [code.integer(point) for point in range(POINTS)]
         # Computed here, so that inner loops need not.
         self.turned_steps = [code.mul(number, code.word("turned_step")) for number in numbers]
@@ -107,7 +107,7 @@ class Winograd:
 
     # Input -------------------------------------------------------------------------------------------------
 
-    def turn(self, sample: Val, group: Val, channel: Val, count: Val, block: Block) -> None:
+    def turn(self, sample: Val, group: Val, channel: Val, count: Val, block: CopiedBlock) -> None:
         """Copies some channels of a sample and turns their tiles."""
         code = self.code
         own = code.add(code.mul(group, code.word("channels")), channel)
@@ -161,7 +161,7 @@ class Winograd:
     # Products ----------------------------------------------------------------------------------------------
 
     def multiply(self, group: Val, first: Val, strips: Val, channel: Val, count: Val) -> None:
-        code, s = self.code, self.structure
+        code, s = self.code, self.config
         strip = code.add(code.mul(group, code.word("strips")), first)
         depth = code.add(code.mul(strip, code.word("channels")), channel)
         weight = code.element_at(code.word("weight", "ptr"), (depth, code.integer(s.height)))
@@ -191,8 +191,8 @@ class Winograd:
 
     # Results -----------------------------------------------------------------------------------------------
 
-    def put(self, sample: Val, group: Val, first_strip: Val, strips: Val, block: Block) -> None:
-        code, s = self.code, self.structure
+    def put(self, sample: Val, group: Val, first_strip: Val, strips: Val, block: CopiedBlock) -> None:
+        code, s = self.code, self.config
         first = code.mul(first_strip, code.integer(s.height))
         last = code.mul(code.add(first_strip, strips), code.integer(s.height))
         last = code.least(last, code.word("results"))
@@ -209,7 +209,7 @@ class Winograd:
                 line = code.element_at(sums, (row, self.columns))
                 self.put_row(line, plane, code.add(block.y, code.mul(row, code.integer(2))), block, bias)
 
-    def put_row(self, sums: Val, plane: Val, first: Val, block: Block, bias: Val | None) -> None:
+    def put_row(self, sums: Val, plane: Val, first: Val, block: CopiedBlock, bias: Val | None) -> None:
         """Two rows of outputs; the last tile of a row, and the last row, may have only one output."""
         code = self.code
         two = code.integer(2)
@@ -250,7 +250,7 @@ class Winograd:
             values = [code.shuffle(left, right, both[:width]), code.shuffle(left, right, both[width:])]
         for number, value in enumerate(values):
             place = code.add(where, code.integer(number * width))
-            value = finished(code, self.structure, value, bias, place)
+            value = finished(code, self.config, value, bias, place)
             code.store(value, code.at(code.word("place", "ptr"), place, self.element))
 
 

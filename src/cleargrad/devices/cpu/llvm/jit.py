@@ -23,6 +23,8 @@ from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
 from cleargrad.core.pace import give_way
 
 PASSES = "2"  # changes with the list of passes, which decides the code too
+# The rooms whose modules decide what the text of a kernel is.
+WRITERS = ("devices/cpu/llvm", "devices/cpu/kernels", "devices/cpu/programs", "expr", "schedule")
 
 
 class Kernel:
@@ -62,10 +64,10 @@ def named(write: Callable[..., Kernel]) -> Callable[..., Kernel]:
 @cache
 def sources() -> str:
     """The hash of the modules that write kernels; nothing where they cannot be read."""
-    folder = Path(__file__).parent
+    package = Path(__file__).parents[3]
     digest = hashlib.blake2b(digest_size=16)
     try:
-        for path in sorted([*folder.glob("*.py"), *(folder.parent / "compile").glob("*.py")]):
+        for path in sorted(path for room in WRITERS for path in (package / room).glob("*.py")):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     except OSError:
         return ""

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from cleargrad.devices.cpu.kernels import attention
-from cleargrad.devices.cpu.kernels.gemm import Steps
+from cleargrad.devices.cpu.launch import Launches
 from cleargrad.devices.cpu.programs.images import KINDS
 from cleargrad.ops.record import Call, Value
 from cleargrad.schedule.formulas import Load, contiguous
@@ -57,7 +57,7 @@ def known(call: Call) -> bool:
     return len(kinds) == 1 and kinds <= set(KINDS) and not any(0 in x.spec.shape for x in values)
 
 
-def add(builder: Any, choose: Callable[..., Steps], call: Call, names: dict, results: dict) -> None:
+def add(builder: Any, choose: Callable[..., Launches], call: Call, names: dict, results: dict) -> None:
     """Appends the statement of a call; `names` are its operands, `results` say which of those to lie like."""
     operands = {
         name: builder.store(x, fresh=True) if name in STATISTICS else rows_of(builder, x)
@@ -72,7 +72,7 @@ def add(builder: Any, choose: Callable[..., Steps], call: Call, names: dict, res
         for (name, like), value in zip(results.items(), call.results, strict=True)
     }
     strides = {name: load.strides for name, load in (operands | places).items() if name not in STATISTICS}
-    sizes = attention.Sizes(
+    sizes = attention.AttentionSizes(
         q.shape[:-2], q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1], q.dtype.name,
         "none" if mask is None else "bool" if mask.spec.dtype.numpy.kind == "b" else "float",
         call.attrs["causal"], call.attrs["scale"], strides,

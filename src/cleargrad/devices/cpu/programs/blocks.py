@@ -5,10 +5,8 @@ So those of a function do not take memory each. Read next: devices/cpu/programs/
 
 from __future__ import annotations
 
-import numpy as np
-
+from cleargrad.core.address import address, lined_up
 from cleargrad.core.memory import give_back_freed_memory
-from cleargrad.schedule.lifetimes import ALIGN
 
 LARGE = 1 << 20  # bytes from which a program borrows its memory
 SPARE = 1 << 28  # bytes, at most, that a new block has for larger programs
@@ -19,9 +17,8 @@ class Block:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.memory = np.empty(size + ALIGN, np.uint8)
-        start = self.memory.__array_interface__["data"][0]
-        self.base = start + -start % ALIGN
+        self.memory = lined_up(size)
+        self.base = address(self.memory)
 
 
 _free: list[Block] = []  # its methods are atomic: it needs no lock, which a forked child could find held

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cleargrad.devices.cpu.programs.signature import flat, units
+from cleargrad.devices.cpu.launch import Launch
+from cleargrad.devices.cpu.programs.signature import flat, place_of, units
 from cleargrad.schedule.formulas import Buffer, Load
 from cleargrad.schedule.fuse import Nest
 from cleargrad.schedule.lifetimes import reads_of, writes_of
@@ -84,7 +85,7 @@ def chain_from(entries: list[Any], first: int, final: set[Buffer]) -> Chain | No
     rows = rows_of(entries[first])
     if rows is None or rows < 2:
         return None
-    chain, touched = Chain(rows), Touched()
+    chain, touched = Chain(rows), TouchedByRow()
     for entry in islice(entries, first, None):
         accesses = accesses_of(entry, rows) if final.isdisjoint(writes_of(entry)) else None
         if accesses is None or cost_of(entry) > LARGE or not touched.take(*accesses):
@@ -105,7 +106,7 @@ def cost_of(entry: Any) -> int:
     return prod(entry.space) * entry.work
 
 
-class Touched:
+class TouchedByRow:
     """What the entries of a chain read and write."""
 
     def __init__(self) -> None:
@@ -219,8 +220,8 @@ class ChainPlan:
     """The products of a chain, thread by thread."""
 
     shares: list[tuple[int, int]]
-    packing: list[tuple[Any, dict[str, Load]]] = field(default_factory=list)  # what all threads need, first
-    steps: dict[tuple[int, int], list[tuple[Any, dict[str, Load]]]] = field(default_factory=dict)
+    packing: list[Launch] = field(default_factory=list)  # what all threads need, first
+    launches: dict[tuple[int, int], list[Launch]] = field(default_factory=dict)
     work: list[Buffer] = field(default_factory=list)  # memory for packed operands
 
     def memory(self, size: int) -> Buffer:
@@ -241,19 +242,19 @@ def planned(chain: Chain, threads: int, choose: Callable[..., Any]) -> ChainPlan
         for low, high in plan.shares:
             part = cut_out(product, chain.rows, low, high)
             needed = choose(part, 1, together)
-            first = needed.steps[0]
-            layout = (key, first.kernel, tuple(first.words))  # few rows have other tiles than many
+            first = needed.launches[0]
+            layout = (key, first.kernel, tuple(first.arguments))  # few rows have other tiles than many
             work = packed.get(layout) if together else None
             if work is None:
                 work = plan.memory(needed.work)
             loads = operands_of(part, work)
-            steps = [(step, loads) for step in needed.steps]
-            if together and len(steps) == 2:
+            launches = [placed(launch, loads) for launch in needed.launches]
+            if together and len(launches) == 2:
                 if layout not in packed:
                     packed[layout] = work
-                    plan.packing.append(steps[0])
-                steps = steps[1:]
-            plan.steps[id(product), low] = steps
+                    plan.packing.append(launches[0])
+                launches = launches[1:]
+            plan.launches[id(product), low] = launches
     return plan
 
 
@@ -279,6 +280,17 @@ def cut_out(product: Product, rows: int, low: int, high: int) -> Product:
 
 
 def operands_of(product: Product, work: Buffer) -> dict[str, Load]:
-    """What the words of a product's steps mean."""
+    """What the arguments of a product's launches mean."""
     memory = Load(work, (1,), (0,), 0, ())
     return {"left": product.left, "right": product.right, "place": product.place, "work": memory}
+
+
+def placed(launch: Launch, loads: dict[str, Load]) -> Launch:
+    """A launch with the buffers that its arguments name; those without a load keep their names."""
+    arguments = []
+    for word in launch.arguments:
+        if isinstance(word, tuple) and word[0] in loads:
+            buffer, start = place_of(loads[word[0]])
+            word = (buffer, start + word[1])
+        arguments.append(word)
+    return Launch(launch.kernel, arguments, launch.units)

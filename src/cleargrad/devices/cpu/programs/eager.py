@@ -1,17 +1,14 @@
 """Compiled kernels for eager calls: scalar formulas over large arrays, and programs of fused ops.
 
 A formula is compiled once for all lengths. A fused op is compiled for the shapes, strides and dtypes of its
-operands, from the ops it is made of; its kernels are shared by all shapes of the same structure, so only the
+operands, from the ops it is made of; its kernels are shared by all shapes of the same signature, so only the
 first one costs a compilation. What the compiler cannot do well is refused, and NumPy goes on. Read next:
 devices/cpu/programs/rules.py.
 """
 
 from __future__ import annotations
 
-import os
 import threading
-from array import array
-from collections import OrderedDict
 from math import prod
 from types import FrameType
 from typing import Any
@@ -21,40 +18,41 @@ import numpy as np
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import wrap
-from cleargrad.devices.cpu.llvm.jit import addresses
+from cleargrad.devices.cpu.launch import Launch, Launcher, Launches, Prepared
 from cleargrad.devices.cpu.llvm.reading import readable
 from cleargrad.devices.cpu.programs.chains import Chain
 from cleargrad.devices.cpu.programs.loops import kernel_of
 from cleargrad.devices.cpu.programs.products import product
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.devices.cpu.programs.rules import step
+<<<<<<< HEAD
 from cleargrad.devices.cpu.programs.signature import CHUNK, structure
 from cleargrad.devices.cpu.team import team
 from cleargrad.expr.expr import Expr, conditions
+=======
+from cleargrad.devices.cpu.programs.signature import CHUNK, arguments_of
+from cleargrad.expr.expr import Expr
+>>>>>>> h/cpu
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Graph, Recorder
-from cleargrad.schedule.formulas import Buffer, Formulas, Load
+from cleargrad.schedule.formulas import Buffer, Formulas
 from cleargrad.schedule.fuse import Member, Nest
 from cleargrad.schedule.statements import Native, Product
-from cleargrad.threads import when_chosen
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
-PROGRAMS = 256  # of fused ops that are kept
 OFTEN, COUNTED = 8, 4096  # calls from which small arrays have a program, and layouts that are counted
 MEMORY = 1 << 28  # bytes that those may hold between calls
 # Elements times their cost from which a second thread gains more than its waking up loses: about 100 microseconds.
 SHARED = 1 << 21
 TOUCH = 4  # what reading and writing an element costs beside the instructions of its formula
 
-_lock = threading.RLock()
-
 
 # Formulas --------------------------------------------------------------------------------------------------
 
 
 class Formula:
-    """Machine code of a scalar expression over arrays of one layout; numbers are read from memory."""
+    """The kernel of a scalar expression over arrays of one layout; numbers are read from memory."""
 
     def __init__(self, tree: Expr, kind: np.dtype, operands: tuple[tuple[np.dtype, bool], ...]) -> None:
         formulas = Formulas()
@@ -66,22 +64,18 @@ class Formula:
         place = formulas.load(Buffer(len(operands), (length,), kind, "inside", (1,)))
         nest = Nest((), (length,), [Member(place, formulas.map(tree, tuple(loads), kind, kind, (length,)))])
         self.cost = TOUCH + nest.work
-        arguments = structure(nest)
-        self.kernel = addresses([kernel_of(nest, arguments)])[0]
-        order: list[Load] = [*loads, place]
-        # For each word of the kernel's arguments: which address it is, or None for the length.
-        self.words = [
-            order.index(word[1]) if isinstance(word, tuple) else None for word in arguments.words
-        ]  # fmt: skip
+        found = arguments_of(nest)
+        self.kernel, self.words = kernel_of(nest, found), found.words
+        self.names = [load.buffer for load in (*loads, place)]
 
-    def run(self, places: list[int], length: int) -> None:
-        words = array("q", [length if word is None else places[word] for word in self.words])
-        units = -(-length // CHUNK)
-        record = array("q", [self.kernel, words.buffer_info()[0], units, 0])
-        team().run(record.buffer_info()[0], 1, 2 if length * self.cost > SHARED else 1)
+    def launcher(self, length: int) -> Launcher:
+        words = [word if isinstance(word, tuple) else length for word in self.words]
+        needed = Launches([Launch(self.kernel, words, -(-length // CHUNK))], 0)
+        return Launcher(needed, length * self.cost <= SHARED, self.names)
 
 
 _formulas: dict[tuple, Formula | None] = {}
+_launchers = Prepared()
 _trees: list[Expr] = []  # keeps their ids from being used again
 
 
@@ -96,7 +90,7 @@ def formula(tree: Expr, operands: tuple) -> np.ndarray | None:
     kind = next((x.dtype for x in operands if isinstance(x, np.ndarray) and x.dtype.kind == "f"), None)
     if order is None or not (kind is F32 or kind is F64):
         return None
-    places, kinds, kept = [], [], []
+    arrays, kinds = [], []
     for x in operands:
         whole = isinstance(x, np.ndarray) and x.ndim > 0
         if whole:
@@ -105,24 +99,22 @@ def formula(tree: Expr, operands: tuple) -> np.ndarray | None:
                 return None
         else:
             x = np.array(x, kind)
-            kept.append(x)
         kinds.append((x.dtype, whole))
-        places.append(x.__array_interface__["data"][0])
-    key = (id(tree), kind, *kinds)
-    try:
-        found = _formulas[key]
-    except KeyError:
-        found = made_formula(key, tree, kind, tuple(kinds))
+        arrays.append(x)
+    key = (first.size, id(tree), kind, *kinds)
+    found = _launchers.get(key)
     if found is None:
-        return None
+        made = made_formula(key[1:], tree, kind, tuple(kinds))
+        if made is None:
+            return None
+        found = _launchers.made(key, made.launcher, first.size)
     out = np.empty(shape, kind, order)
-    places.append(out.__array_interface__["data"][0])
-    found.run(places, first.size)
+    found.run(*arrays, out)
     return out
 
 
 def made_formula(key: tuple, tree: Expr, kind: np.dtype, operands: tuple) -> Formula | None:
-    with _lock:
+    with Prepared.lock:
         if key not in _formulas:
             _trees.append(tree)
             boolean = {k for k, (dtype, _) in enumerate(operands) if dtype.kind == "b"}
@@ -134,7 +126,7 @@ def made_formula(key: tuple, tree: Expr, kind: np.dtype, operands: tuple) -> For
 # Fused ops -------------------------------------------------------------------------------------------------
 
 
-class Parts:
+class FusedOp:
     """The program of a fused op for operands of one layout."""
 
     def __init__(self, program: Program, several: bool) -> None:
@@ -147,7 +139,14 @@ class Parts:
         return results if self.several else results[0]
 
 
-_programs: OrderedDict[tuple, Parts | None] = OrderedDict()
+class Programs(Prepared):
+    """The programs of fused ops: their number, and the memory they hold, have bounds."""
+
+    def too_large(self) -> bool:
+        return super().too_large() or (len(self) > 1 and sum(map(held_by, self.values())) > MEMORY)
+
+
+_programs = Programs(256)
 _counts: dict[tuple, int] = {}
 
 
@@ -169,7 +168,7 @@ def parts(op: Op, operands: tuple, attrs: dict[str, Any], at_once: bool = True) 
     except KeyError:
         if not at_once and not often(key):
             return None
-        found = made_parts(key, op, operands, attrs)
+        found = _programs.made(key, compiled, op, operands, attrs)
     except TypeError:  # an attribute that cannot be compared
         return None
     return None if found is None else found.run(arrays)
@@ -183,15 +182,7 @@ def often(key: tuple) -> bool:
     return count >= OFTEN
 
 
-def made_parts(key: tuple, op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
-    with _lock:
-        if key not in _programs:
-            _programs[key] = compiled(op, operands, attrs)
-            forget_oldest()
-        return _programs[key]
-
-
-def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
+def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> FusedOp | None:
     arrays = [x for x in operands if isinstance(x, np.ndarray)]
     before = mode.set(grad=False, autocast=None, observer=None, saved_hooks=None, inference=False)
     try:
@@ -204,7 +195,7 @@ def compiled(op: Op, operands: tuple, attrs: dict[str, Any]) -> Parts | None:
     finally:
         mode.set(**before)
     program = program_of(graph, arrays)
-    return None if program is None else Parts(program, not isinstance(spec, Spec))
+    return None if program is None else FusedOp(program, not isinstance(spec, Spec))
 
 
 def program_of(graph: Graph, arrays: list[np.ndarray]) -> Program | None:
@@ -240,26 +231,8 @@ def cost_of(entry: Any) -> int:
     )
 
 
-def forget_oldest() -> None:
-    """Keeps the number of programs, and the memory they hold, within bounds."""
-    held = sum(map(held_by, _programs.values()))
-    while len(_programs) > PROGRAMS or (held > MEMORY and len(_programs) > 1):
-        held -= held_by(_programs.popitem(last=False)[1])
-
-
-def held_by(found: Parts | None) -> int:
+def held_by(found: FusedOp | None) -> int:
     return 0 if found is None or found.program.block is None else found.program.size
-
-
-def forget_all() -> None:
-    """In a forked child: locks may be held by threads that it does not have."""
-    global _lock
-    _lock = threading.RLock()
-    _programs.clear()
-
-
-os.register_at_fork(after_in_child=forget_all)
-when_chosen.append(_programs.clear)
 
 
 def notice(frame: FrameType) -> None:

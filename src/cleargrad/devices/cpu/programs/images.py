@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from cleargrad.devices.cpu.kernels import convolution, pooling
-from cleargrad.devices.cpu.kernels.gemm import Steps
+from cleargrad.devices.cpu.launch import Launches
 from cleargrad.ops.declare import View
 from cleargrad.ops.record import Call, Value
 from cleargrad.schedule.formulas import Number
@@ -39,8 +39,13 @@ def attempted(native: Callable[[Any, Call], None]) -> Callable[[Any, Call], None
 
 
 def add(
+<<<<<<< HEAD
     builder: Any, choose: Callable[..., Steps], calls: list[Call | None], operands: dict,
     results: dict[str, Value], work: int, can_fail: bool = False, zeros: tuple[Value, ...] = (),
+=======
+    builder: Any, choose: Callable[..., Launches], calls: list[Call | None], operands: dict,
+    results: dict[str, Value], work: int, can_fail: bool = False,
+>>>>>>> h/cpu
 ) -> None:  # fmt: skip
     """Appends a statement for one call, or for several of which the last one gives the only result."""
     choose(threads=1)  # raises TooLarge while the host can still take over
@@ -118,7 +123,7 @@ def max_pool(builder: Any, call: Call) -> None:
     (x,), (values, indices) = call.operands, call.results
     attrs = {name: value for name, value in call.attrs.items() if name != "ceil_mode"}
 
-    def choose(threads: int) -> Steps:
+    def choose(threads: int) -> Launches:
         del threads  # planes are units enough for any number of them
         size = values.spec.shape[2:]
         return pooling.maxima(x.spec.shape, **attrs, size=size, kind=values.spec.dtype.numpy, indices=True)
@@ -154,7 +159,7 @@ def scatter_add(builder: Any, call: Call) -> None:
     view = only_user(builder, result, "view")
     gated = gate_of(builder, view.results[0]) if view is not None else None
 
-    def choose(threads: int) -> Steps:
+    def choose(threads: int) -> Launches:
         del threads
         rows, count = prod(shape[:-1]), index.spec.shape[-1]
         return pooling.scatter(rows, count, shape[-1], result.spec.dtype.numpy, gated is not None)

@@ -398,7 +398,7 @@ class Emitter:
 
     # Memory ------------------------------------------------------------------------------------------------
 
-    def address(self, load: Load) -> tuple[Val, Val | None]:
+    def start_of(self, load: Load) -> tuple[Val, Val | None]:
         """Where a load's row begins, and its offset in the row; the last loop's own step is not in it."""
         code = self.code
         strides = self.strides(load)
@@ -416,7 +416,7 @@ class Emitter:
 
     def load(self, load: Load, width: int) -> Val:
         code, memory = self.code, MEMORY[kind_of(load.dtype)]
-        pointer, inner = self.address(load)
+        pointer, inner = self.start_of(load)
         lanes_of_index: list[list[Val]] = []
         for number, (place, *_) in enumerate(load.index):
             value = convert(code, self.value(place, width), kind_of(place.dtype), "int64")
@@ -464,7 +464,7 @@ class Emitter:
     def put(self, place: Load, value: Val, width: int) -> None:
         code, kind = self.code, kind_of(place.dtype)
         value = to_memory(code, value, kind)
-        pointer, inner = self.address(place)
+        pointer, inner = self.start_of(place)
         if inner is None or not self.col_index:
             code.store(value, pointer)
             return

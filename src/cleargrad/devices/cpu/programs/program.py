@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cleargrad.core.address import address
 from cleargrad.core.pace import give_way
 from cleargrad.core.tensor import Tensor, as_array
 from cleargrad.devices.cpu.kernels import add_rows as scatter
 from cleargrad.devices.cpu.kernels import copying, gemm, sequence
-from cleargrad.devices.cpu.llvm.jit import Kernel, addresses
+from cleargrad.devices.cpu.launch import CommandList, Launch, Launches
+from cleargrad.devices.cpu.llvm.jit import Kernel
 from cleargrad.devices.cpu.llvm.text import Code, Val, element_of
 from cleargrad.devices.cpu.programs import blocks
-from cleargrad.devices.cpu.programs.chains import Chain, ChainPlan, grouped, operands_of, planned
+from cleargrad.devices.cpu.programs.chains import Chain, ChainPlan, grouped, operands_of, placed, planned
 from cleargrad.devices.cpu.programs.loops import MEMORY, kernel_of
-from cleargrad.devices.cpu.programs.signature import structure, units
+from cleargrad.devices.cpu.programs.signature import arguments_of, place_of, units
 from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.devices.cpu.short import Job
 from cleargrad.devices.cpu.team import ALONE, RECORD, WAIT, team
@@ -43,7 +45,7 @@ class OutOfRange(IndexError):
 
 SMALL = 16_384  # elements times work: below, one thread is quicker than two
 LITTLE = 4 * SMALL  # of a whole program: below, Python's lock is held while it runs
-kernels: dict[str, Kernel] = {}  # by structure, for all programs
+kernels: dict[str, Kernel] = {}  # by signature, for all programs
 
 OUT_OF_RANGE = "an index was out of range in a compiled program"
 empty = np.empty
@@ -77,18 +79,18 @@ class Program:
         self.entries = entries
         outputs = list(dict.fromkeys(plan.outputs))
         spans = lifetimes(self.entries)
-        self.products: dict[int, tuple[gemm.Steps, Buffer]] = {}
+        self.products: dict[int, tuple[Launches, Buffer]] = {}
         self.chains: dict[int, ChainPlan] = {}
         for position, entry in enumerate(self.entries):
             if isinstance(entry, Chain):
-                found = self.chains[id(entry)] = planned(entry, team().threads, product_steps)
+                found = self.chains[id(entry)] = planned(entry, team().threads, product_launches)
                 spans.update(dict.fromkeys(found.work, (position, position)))
             if isinstance(entry, (Product, Native)):
                 threads = team().threads
                 needed = (
                     entry.choose(threads=threads)
                     if isinstance(entry, Native)
-                    else product_steps(entry, threads)
+                    else product_launches(entry, threads)
                 )
                 work = Buffer(-1 - position, (needed.work,), np.dtype(np.uint8), "inside", (1,))
                 self.products[id(entry)] = (needed, work)
@@ -104,64 +106,63 @@ class Program:
 
     def write_records(self) -> None:
         self.segments: list[Any] = []  # (first record, number of records), or an entry that the host runs
-        words: list[int] = []
-        records: list[list[int]] = []
+        self.commands = CommandList()
         self.work = 0  # of all kernels, about
         self.final: dict[Buffer, Any] = {}  # outside tensors to which results are copied by the last kernels
-        patches: dict[Buffer, list[tuple[int, int]]] = {}
-        chosen: list[Kernel] = []
         self.error = np.zeros(1, np.int64)
-        self.calls_at: list[tuple[int, int]] = []
-        self.inside: list[int] = []  # where the words are that point into the program's block
         touched = Touched(self.range)
-        inner: list[list[int]] = []  # the calls of chains
-        placed: dict[int, tuple[list, int]] = {}  # arguments, which threads may share, and where they are
+        flags: list[int] = []
         begin = 0
-
-        def note(kernel: Kernel) -> int:
-            chosen.append(kernel)
-            return len(chosen) - 1
-
-        def put(arguments: list[Any]) -> int:
-            if id(arguments) not in placed:
-                placed[id(arguments)] = (arguments, len(words))
-                for word in arguments:
-                    known = type(word) is int
-                    words.append(word if known else self.word(word, len(words), patches))
-            return placed[id(arguments)][1]
 
         def close() -> None:
             nonlocal begin
-            if len(records) > begin:
-                self.segments.append((begin, len(records) - begin))
-            begin = len(records)
+            if len(flags) > begin:
+                self.segments.append((begin, len(flags) - begin))
+            begin = len(flags)
             touched.forget()
 
         copies = self.final_copies()
         for position, entry in enumerate([*self.entries, *copies]):
             give_way()
-            launches = self.launches(entry)
-            if launches is None:
+            tasks = self.tasks(entry)
+            if tasks is None:
                 close()
                 self.segments.append(entry)
                 continue
-            for launch in launches:
-                waits = touched.conflicts(launch.reads, launch.writes) or isinstance(entry, FinalCopy)
-                flags = WAIT if waits else 0
-                self.work += launch.work
-                arguments = launch.words
-                if launch.calls is not None:
-                    arguments = []
-                    for calls in launch.calls:
-                        arguments += [("calls", len(inner)), len(calls)]
-                        inner += [[note(call.kernel), put(call.words), *call.units] for call in calls]
-                record = [note(launch.kernel), put(arguments), launch.units]
-                records.append([*record, flags | (ALONE if launch.alone else 0)])
+            for task in tasks:
+                waits = touched.conflicts(task.reads, task.writes) or isinstance(entry, FinalCopy)
+                self.work += task.work
+                flags.append((WAIT if waits else 0) | (ALONE if task.alone else 0))
+                self.commands.add(self.with_parts(task), flags[-1])
             if position == self.sure - 1:
                 close()  # what comes after writes tensors from outside, and must not run if this fails
         close()
-        self.finish_records(words, records, chosen, inner)
-        self.patches = patches
+        self.finish_records()
+        self.threads = [
+            2 if any(not flag & ALONE for flag in flags[begin : begin + count]) else 1
+            for begin, count in [s for s in self.segments if isinstance(s, tuple)]
+        ]
+
+    def with_parts(self, task: Task) -> Launch:
+        """The launch of a task, after the parts that it makes, if it is a chain's."""
+        if task.shares is None:
+            return task.launch
+        arguments: list[Any] = []
+        for share in task.shares:
+            arguments += [self.commands.next_part(), len(share)]
+            for part in share:
+                self.commands.add_part(*part)
+        return replace(task.launch, arguments=arguments)
+
+    def finish_records(self) -> None:
+        """Compiles the kernels, and writes the addresses of the program's own memory."""
+        commands = self.commands
+        commands.finish()
+        commands.bind("error", address(self.error))
+        self.inside: list[int] = []  # where the words are that point into the program's block
+        for buffer, offset in self.offsets.items():
+            commands.bind(buffer, self.base + offset)
+            self.inside += [position for position, _ in commands.patches.pop(buffer, ())]
 
     def final_copies(self) -> list[FinalCopy]:
         """The copies that kernels can make of results to outside tensors; `copied` keeps the others."""
@@ -177,131 +178,70 @@ class Program:
         self.late = left
         return found
 
-    def launches(self, entry: Any) -> list[Launch] | None:
-        """The kernels of an entry; None if the host must run it."""
+    def tasks(self, entry: Any) -> list[Task] | None:
+        """The launches of an entry; None if the host must run it."""
         if isinstance(entry, FinalCopy):
             to, source = entry.to.buffer, entry.source.buffer
             size = source.size * source.dtype.itemsize
-            words = [("address", entry.to), ("address", entry.source), size]
-            units_ = copying.units(size)
-            return [Launch(copying.kernel(), words, units_, size < 4 * SMALL, size // 4, [source], [to])]
+            launch = Launch(copying.kernel(), [(to, 0), (source, 0), size], copying.units(size))
+            return [Task(launch, size < 4 * SMALL, size // 4, [source], [to])]
         reads, writes = [load.buffer for load in reads_of(entry)], writes_of(entry)
         if isinstance(entry, Nest):
             count = units(entry)
             if count == 0:
                 return []
-            arguments = structure(entry)
+            arguments = arguments_of(entry)
             kernel = kernels.get(arguments.key)
             if kernel is None:
                 kernel = kernels[arguments.key] = kernel_of(entry, arguments)
             work = prod(entry.space) * entry.work
-            return [Launch(kernel, arguments.words, count, count == 1 or work < SMALL, work, reads, writes)]
+            launch = Launch(kernel, arguments.words, count)
+            return [Task(launch, count == 1 or work < SMALL, work, reads, writes)]
         if isinstance(entry, AddRows):
             columns = prod(entry.place.shape[1:])
             count = entry.places.buffer.size
-            words = [
-                *(("address", load) for load in (entry.place, entry.rows, entry.places)),
-                ("error", None), count, columns, entry.place.shape[0],
-            ]  # fmt: skip
+            places = [place_of(load) for load in (entry.place, entry.rows, entry.places)]
+            words = [*places, ("error", 0), count, columns, entry.place.shape[0]]
             work = count * columns
-            kernel = scatter.kernel(MEMORY[kind_of(entry.place.dtype)])
-            return [Launch(kernel, words, scatter.units(columns), work < SMALL, work, reads, writes)]
-        if isinstance(entry, Product):
-            return self.product(entry, reads, writes)
-        if isinstance(entry, Native):
-            return self.native(entry, reads, writes)
+            launch = Launch(scatter.kernel(MEMORY[kind_of(entry.place.dtype)]), words, scatter.units(columns))
+            return [Task(launch, work < SMALL, work, reads, writes)]
+        if isinstance(entry, (Product, Native)):
+            return self.operation(entry, reads, writes)
         if isinstance(entry, Chain):
             return self.chain(entry, reads, writes)
         return None
 
-    def chain(self, entry: Chain, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
-        """What is packed for all, and one record in which each thread has calls of its own."""
+    def operation(self, entry: Product | Native, reads: list[Buffer], writes: list[Buffer]) -> list[Task]:
+        """What has kernels of its own: products, convolutions and their like."""
+        needed, work = self.products[id(entry)]
+        if isinstance(entry, Native):
+            loads, cost = {**entry.operands, **entry.results, "work": whole(work)}, entry.work
+        else:
+            loads, cost = operands_of(entry, work), prod(entry.place.shape) * entry.left.shape[-1]
+        found = []
+        for number, launch in enumerate(needed.launches, 1):
+            only_packs = isinstance(entry, Product) and number < len(needed.launches)
+            written = [work] if only_packs else [*writes, work]
+            alone = launch.units == 1 or cost < 4 * SMALL
+            found.append(Task(placed(launch, loads), alone, cost, [*reads, work], written))
+        return found
+
+    def chain(self, entry: Chain, reads: list[Buffer], writes: list[Buffer]) -> list[Task]:
+        """What is packed for all, and one record in which each thread has parts of its own."""
         plan = self.chains[id(entry)]
-        packing = [
-            Launch(step.kernel, addressed(step, loads), step.units, step.units == 1, 0, reads, plan.work)
-            for step, loads in plan.packing
-        ]
-        nests = {id(each): self.launches(each) for each in entry.entries if isinstance(each, Nest)}
-        calls: list[list[Call]] = []
+        packing = [Task(launch, launch.units == 1, 0, reads, plan.work) for launch in plan.packing]
+        nests = {id(each): self.tasks(each) for each in entry.entries if isinstance(each, Nest)}
+        shares: list[list[tuple[Launch, int, int]]] = []
         for low, high in plan.shares:
-            own: list[Call] = []
+            own: list[tuple[Launch, int, int]] = []
             for each in entry.entries:
-                for launch in nests.get(id(each)) or ():
-                    count = launch.units // entry.rows
-                    own.append(Call(launch.kernel, launch.words, (low * count, high * count)))
-                for step, loads in plan.steps.get((id(each), low), ()):
-                    own.append(Call(step.kernel, addressed(step, loads), (0, step.units)))
-            calls.append(own)
-        whole = Launch(
-            sequence.kernel(), [], len(calls), False, 0, [*reads, *plan.work], [*writes, *plan.work], calls
-        )
-        return [*packing, whole]
-
-    def native(self, entry: Native, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
-        needed, work = self.products[id(entry)]
-        loads = {**entry.operands, **entry.results, "work": Load(work, (1,), (0,), 0, ())}
-        alone = entry.work < 4 * SMALL
-        found = []
-        for step in needed.steps:
-            words = []
-            for word in step.words:
-                if isinstance(word, tuple):
-                    word = ("error", None) if word[0] == "error" else ("address", loads[word[0]], word[1])
-                words.append(word)
-            alone_ = alone or step.units == 1
-            found.append(
-                Launch(step.kernel, words, step.units, alone_, entry.work, [*reads, work], [*writes, work])
-            )
-        return found
-
-    def product(self, entry: Product, reads: list[Buffer], writes: list[Buffer]) -> list[Launch]:
-        needed, work = self.products[id(entry)]
-        loads = operands_of(entry, work)
-        found = []
-        for number, step in enumerate(needed.steps):
-            words = addressed(step, loads)
-            written = writes if number == len(needed.steps) - 1 else [work]
-            cost = prod(entry.place.shape) * entry.left.shape[-1]
-            alone = step.units == 1 or cost < 4 * SMALL
-            found.append(Launch(step.kernel, words, step.units, alone, cost, [*reads, work], written))
-        return found
-
-    def finish_records(
-        self, words: list[int], records: list[list[int]], chosen: list[Kernel], inner: list[list[int]]
-    ) -> None:
-        """Puts addresses into the records."""
-        self.words = np.array(words, np.int64)
-        found = addresses(chosen)
-        base = address(self.words)
-        calls = [[found[k], base + 8 * start, low, high] for k, start, low, high in inner]
-        self.calls = np.array(calls, np.int64).reshape(-1, sequence.CALL)
-        for position, first in self.calls_at:
-            self.words[position] = address(self.calls) + 8 * sequence.CALL * first
-        rows = [[found[k], base + 8 * start, count, flags] for k, start, count, flags in records]
-        self.records = np.array(rows, np.int64).reshape(-1, RECORD)
-        self.records_at = address(self.records)
-        self.threads = [
-            2 if any(not flags & ALONE for *_, flags in rows[begin : begin + count]) else 1
-            for begin, count in [s for s in self.segments if isinstance(s, tuple)]
-        ]
-
-    def word(self, word: Any, position: int, patches: dict) -> int:
-        """An argument as an integer; addresses that are bound later are noted."""
-        if not isinstance(word, tuple):
-            return int(word)
-        kind, load, *more = word
-        if kind == "error":
-            return address(self.error)
-        if kind == "calls":
-            self.calls_at.append((position, load))
-            return 0
-        shift = load.offset * load.dtype.itemsize + sum(more)
-        place = self.offsets.get(load.buffer)
-        if place is None:
-            patches.setdefault(load.buffer, []).append((position, shift))
-            return 0
-        self.inside.append(position)
-        return self.base + place + shift
+                for task in nests.get(id(each)) or ():
+                    count = task.launch.units // entry.rows
+                    own.append((task.launch, low * count, high * count))
+                own += [(launch, 0, launch.units) for launch in plan.launches.get((id(each), low), ())]
+            shares.append(own)
+        launch = Launch(sequence.kernel(), [], len(shares))
+        return [*packing, Task(launch, False, 0, [*reads, *plan.work], [*writes, *plan.work], shares)]
 
     def range(self, buffer: Buffer) -> tuple[Any, int, int]:
         """The memory of a buffer: what it is a part of, and from where to where."""
@@ -350,7 +290,7 @@ class Program:
         self.block = block = blocks.borrow(self.size)
         try:
             if block.base != self.base:
-                self.words[self.inside] += block.base - self.base
+                self.commands.words[self.inside] += block.base - self.base
                 self.base = block.base
             return Program.run(self, inputs)
         finally:
@@ -370,19 +310,18 @@ class Program:
     def prepare(self) -> None:
         """What `run` needs at hand."""
         self.team = team()
-        self.slots = memoryview(self.words)  # type: ignore[arg-type]
         self.failed = memoryview(self.error)  # type: ignore[arg-type]
         self.output_specs = [(buffer.shape, buffer.dtype) for buffer in self.plan.outputs]
         self.arrays: dict[Buffer, np.ndarray] = dict(self.plan.constants)
         for buffer, array in self.plan.constants:
-            self.patch(buffer, array)
+            self.commands.bind(buffer, address(array))
         self.bind()
         stays = self.block is not None  # and so does all that lies in it
         self.copies = [(t, b, self.array(b) if stays and b in self.offsets else None) for t, b in self.late]
         self.only_native = None
         if all(isinstance(segment, tuple) for segment in self.segments):
             self.only_native = [
-                (self.records_at + begin * RECORD * 8, count, threads)
+                (self.commands.at + begin * RECORD * 8, count, threads)
                 for (begin, count), threads in zip(self.segments, self.threads, strict=True)
             ]
         self.short = False
@@ -393,15 +332,10 @@ class Program:
     def make_job(self, fixed: int | None = None) -> None:
         """How arrays are bound that are others at every run: inputs, but for fixed ones, and outputs."""
         inputs, outputs = self.plan.inputs, self.plan.outputs
-        moving = [*enumerate(inputs[:fixed]), *enumerate(outputs, len(inputs))]
-        base = address(self.words)
-        patches = [
-            (number, base + 8 * position, shift)
-            for number, buffer in moving
-            for position, shift in self.patches.get(buffer, ())
-        ]
+        held = [None] * (0 if fixed is None else len(inputs) - fixed)
+        moving = [*inputs[:fixed], *held, *outputs]
         count = len(inputs) + len(outputs)
-        self.job = Job(count, patches, self.error)
+        self.job = Job(count, self.commands.moving(moving), self.error)
         self.ids, self.enter, self.job_at = self.job.ready()
         self.pack = struct.Struct(f"{count}q").pack_into
         if self.short:
@@ -412,7 +346,7 @@ class Program:
         if self.only_native is None or self.copies or len(self.segments) > 2:
             return
         sizes = [count for _, count in self.segments]
-        self.job.records(self.records_at, sum(sizes[:1]), sum(sizes))
+        self.job.records(self.commands.at, sum(sizes[:1]), sum(sizes))
         self.short = True
 
     def forget_making(self, graph: Graph) -> None:
@@ -424,7 +358,7 @@ class Program:
     def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
         """Inputs from a number on are these arrays at every run."""
         for number, array in enumerate(arrays, first):
-            self.patch(self.plan.inputs[number], array)
+            self.commands.bind(self.plan.inputs[number], address(array))
         self.make_job(first)
 
     def leave_to_owner(self, tensors: Sequence[Tensor]) -> None:
@@ -439,12 +373,8 @@ class Program:
             self.arrays[buffer] = tensor._data
             if id(tensor) not in self.told:
                 followed[id(tensor)] = (tensor, tensor._data)
-            self.patch(buffer, tensor._data)
+            self.commands.bind(buffer, address(tensor._data))
         self.bound = list(followed.values())
-
-    def patch(self, buffer: Buffer, array: np.ndarray) -> None:
-        for position, shift in self.patches.get(buffer, ()):
-            self.slots[position] = address(array) + shift
 
     def run_segments(self, inputs: Sequence[np.ndarray], outputs: list[np.ndarray]) -> None:
         self.arrays.update(zip(self.plan.inputs, inputs, strict=True))
@@ -453,7 +383,7 @@ class Program:
         for segment in self.segments:
             if isinstance(segment, tuple):
                 begin, count = segment
-                self.team.run(self.records_at + begin * RECORD * 8, count, next(threads))
+                self.team.run(self.commands.at + begin * RECORD * 8, count, next(threads))
                 if self.failed[0]:
                     self.let_go()
                     self.refuse()
@@ -499,12 +429,7 @@ class Program:
         return typed(interface, array)
 
 
-def addressed(step: gemm.Step, loads: dict[str, Load]) -> list[Any]:
-    """The words of a step, with loads in the place of their names."""
-    return [("address", loads[word[0]], word[1]) if isinstance(word, tuple) else word for word in step.words]
-
-
-def product_steps(product: Product, threads: int, pack_first: bool = False) -> gemm.Steps:
+def product_launches(product: Product, threads: int, pack_first: bool = False) -> Launches:
     """How a product is computed."""
     *batch, m, n = product.place.shape
     k = product.left.shape[-1]
@@ -515,8 +440,8 @@ def product_steps(product: Product, threads: int, pack_first: bool = False) -> g
     )
     sizes = (batch, m, n, k, product.place.dtype, left, right, place, threads)
     if not product.adds:
-        return gemm.steps(*sizes, pack_first=pack_first)
-    return gemm.steps(*sizes, adding, "adding", [("place", 0), *place], pack_first=pack_first)
+        return gemm.product(*sizes, pack_first=pack_first)
+    return gemm.product(*sizes, adding, "adding", [("place", 0), *place], pack_first=pack_first)
 
 
 def adding(first: int) -> Callable[..., None]:
@@ -534,18 +459,17 @@ def adding(first: int) -> Callable[..., None]:
     return finish
 
 
-@dataclass
-class Launch:
-    """One kernel with its arguments, and what it touches."""
+class Task(NamedTuple):
+    """A launch of a program, and what it touches."""
 
-    kernel: Kernel
-    words: list[Any]
-    units: int
+    launch: Launch
     alone: bool
     work: int  # about, in instructions for single elements; of chains it does not count
     reads: list[Buffer]
     writes: list[Buffer]
-    calls: list[list[Call]] | None = None  # of a chain, by thread
+    shares: list[list[tuple[Launch, int, int]]] | None = (
+        None  # of a chain, by thread: launches, from unit to unit
+    )
 
 
 class FinalCopy(NamedTuple):
@@ -557,14 +481,6 @@ class FinalCopy(NamedTuple):
 
 def whole(buffer: Buffer) -> Load:
     return Load(buffer, buffer.shape, buffer.strides, 0, ())
-
-
-class Call(NamedTuple):
-    """A kernel, for some of its units."""
-
-    kernel: Kernel
-    words: list[Any]
-    units: tuple[int, int]
 
 
 class Touched:
@@ -595,21 +511,17 @@ class Touched:
 def typed(interface: dict, owner: np.ndarray) -> np.ndarray:
     """An array at an address, which keeps the owner of the memory alive."""
     interface["typestr"] = owner.dtype.str if owner.dtype.kind != "V" else f"|V{owner.itemsize}"
-    holder = Memory(interface, owner)
+    holder = ArrayAt(interface, owner)
     array = np.asarray(holder)
     return array if array.dtype == owner.dtype else array.view(owner.dtype)
 
 
-class Memory:
-    """Memory at an address, as NumPy's array interface describes it."""
+class ArrayAt:
+    """ArrayAt at an address, as NumPy's array interface describes it."""
 
     def __init__(self, interface: dict, owner: np.ndarray) -> None:
         self.__array_interface__ = interface
         self.owner = owner
-
-
-def address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
 
 
 def met(known: dict[Any, list[tuple]], places: Sequence[tuple]) -> bool:

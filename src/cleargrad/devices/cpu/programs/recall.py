@@ -164,7 +164,7 @@ class Recalled:
         count, named = code.co_argcount, code.co_kwonlyargcount
         self.names = code.co_varnames[: count + named]
         self.positional = count
-        self.memory = recall.Memory(self.study, way, gate, (1, SPECIAL), place_of_data())
+        self.memory = recall.CallTable(self.study, way, gate, (1, SPECIAL), place_of_data())
         self.seen: set[tuple] = set()
         self.refused: set[tuple] = set()
 
@@ -464,15 +464,15 @@ def wanted_of(value: Any) -> tuple[int, Any]:
     if isinstance(value, Tensor):
         return recall.TENSOR, recall.layout(type(value), value._data)
     if type(value) is float:
-        return recall.FLOAT, recall.Number(np.float64(value).view(np.int64))
+        return recall.FLOAT, recall.Literal(np.float64(value).view(np.int64))
     if type(value) not in (list, tuple):
         return recall.SAME, value
     tensors = any(isinstance(item, Tensor) for item in value)
     items = [recall.layout(type(item), item._data) for item in value] if tensors else value
     head = [
         type(value),
-        recall.Number(len(value)),
-        recall.Number(recall.items_of_tuple() if type(value) is tuple else 0),
+        recall.Literal(len(value)),
+        recall.Literal(recall.items_of_tuple() if type(value) is tuple else 0),
     ]
     return recall.TENSORS if tensors else recall.OBJECTS, recall.Words([*head, *items])
 

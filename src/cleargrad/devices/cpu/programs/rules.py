@@ -11,13 +11,14 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from cleargrad.core.address import LINE, address, lined_up
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import INFERENCE, Tensor, cell_of, tick, wrap
+from cleargrad.devices.cpu.launch import Launch
 from cleargrad.devices.cpu.llvm.jit import addresses
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.devices.cpu.programs.signature import CHUNK, flat
@@ -29,7 +30,6 @@ from cleargrad.schedule.fuse import Nest
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 ANY_LENGTH = 2053  # a length that suits no vector, so that the code serves every length
-LINE = 64
 COST, SHARED = 16, 1 << 21  # of an element, and from which sum on two threads are quicker than one
 
 Item = tuple[Tensor, Tensor, dict[str, Any]]  # a parameter, its gradient, its state
@@ -42,17 +42,7 @@ class Unfit(Exception):
 # Templates -------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Launch:
-    """A kernel, and where its arguments stand among the words of one parameter."""
-
-    kernel: int
-    first: int
-    each: bool  # whether it goes over all elements; else over single numbers
-    waits: bool
-
-
-class Template:
+class RuleTemplate:
     """A rule as kernels whose arguments are still to be filled in, for parameters of one kind."""
 
     def __init__(self, optimizer: Any, item: Item, options: dict[str, Any]) -> None:
@@ -68,8 +58,8 @@ class Template:
         self.sources |= {buffer: self.position(tensor) for buffer, tensor in program.replaced.items()}
         self.options = {buffer: number for number, buffer in enumerate(program.plan.inputs)}
         self.work = -(-program.size // LINE) * LINE
-        self.words: list[tuple[str, int, int]] = []  # what stands in a word: a kind, a number, a shift
-        self.launches: list[Launch] = []
+        self.launches: list[Launch] = []  # whose arguments say what stands there: a kind, a number, a shift
+        self.each: list[bool] = []  # whether they go over all elements; else over single numbers
         for entry in program.entries:
             self.add(program, entry)
         self.written = sorted({self.position(tensor) for tensor, _ in program.plan.writes})
@@ -106,28 +96,26 @@ class Template:
         if not isinstance(entry, Nest) or not (flat(entry) or not entry.space):
             raise Unfit("a kernel over more than single elements")
         each = flat(entry)
-        for launch in program.launches(entry) or []:
-            waits = bool(self.launches)
-            self.launches.append(Launch(addresses([launch.kernel])[0], len(self.words), each, waits))
-            for number, word in enumerate(launch.words):
-                self.words.append(self.word(program, word, each and number == 0))
+        for launch, *_ in program.tasks(entry) or []:
+            words = [
+                self.word(program, word, each and not number) for number, word in enumerate(launch.arguments)
+            ]
+            self.launches.append(Launch(launch.kernel, words, 0))
+            self.each.append(each)
 
     def word(self, program: Program, word: Any, is_length: bool) -> tuple[str, int, int]:
         if is_length:
             return "length", 0, 0
         if not isinstance(word, tuple):
             return "number", int(word), 0
-        kind, load = word[:2]
-        if kind != "address":
-            raise Unfit("an index")
-        buffer, shift = load.buffer, load.offset * load.dtype.itemsize
+        buffer, shift = word
         if buffer in self.sources:
             return "tensor", self.sources[buffer], shift
         if buffer in self.options:
             return "option", self.options[buffer], shift
         if buffer in program.offsets and buffer.size == 1:
             return "work", program.offsets[buffer], shift
-        raise Unfit("memory for more than single numbers in between")
+        raise Unfit("an index, or memory for more than single numbers in between")
 
 
 def like(kept: Tensor) -> Tensor:
@@ -153,7 +141,7 @@ def numbers_of(optimizer: Any, options: dict[str, Any]) -> Iterator[tuple[str, i
 class Bound:
     """A template filled in for the parameters of a group, as long as they and their state stay where they are."""
 
-    def __init__(self, template: Template, items: list[Item], arrays: list[np.ndarray]) -> None:
+    def __init__(self, template: RuleTemplate, items: list[Item], arrays: list[np.ndarray]) -> None:
         self.template, self.arrays = template, arrays
         count = len(items)
         width = 1 + len(items[0][2])
@@ -163,9 +151,9 @@ class Bound:
         places = np.empty((count, width + 1), np.int64)
         places[:, [0, *range(2, width + 1)]] = np.reshape([address(x) for x in arrays], (count, width))
         self.apart(places)
-        self.work = np.empty(count * template.work + LINE, np.uint8)
+        self.work = lined_up(count * template.work)
         self.options = np.zeros(max(len(template.inputs), 1), np.float64)
-        self.words = np.zeros((count, len(template.words)), np.int64)
+        self.words = np.zeros((count, sum(len(launch.arguments) for launch in template.launches)), np.int64)
         self.gradients: list[
             tuple[int, int]
         ] = []  # the words that are addresses of gradients, and their shifts
@@ -182,9 +170,9 @@ class Bound:
             raise Unfit("shared memory")
 
     def fill(self, places: np.ndarray) -> None:
-        work = address(self.work) + -address(self.work) % LINE
-        own = work + np.arange(len(self.words)) * self.template.work
-        for column, (kind, number, shift) in enumerate(self.template.words):
+        own = address(self.work) + np.arange(len(self.words)) * self.template.work
+        words = [word for launch in self.template.launches for word in launch.arguments]
+        for column, (kind, number, shift) in enumerate(words):
             if kind == "length":
                 self.words[:, column] = self.sizes
             elif kind == "number":
@@ -200,13 +188,16 @@ class Bound:
 
     def recorded(self, count: int) -> np.ndarray:
         """Kernel by kernel over all parameters, so that threads meet once per kernel."""
-        rows = []
-        base, step = address(self.words), self.words.strides[0]
-        for launch in self.template.launches:
+        template = self.template
+        rows: list[list[int]] = []
+        start, step = address(self.words), self.words.strides[0]
+        codes = addresses([launch.kernel for launch in template.launches])
+        for code, launch, each in zip(codes, template.launches, template.each, strict=True):
             for number in range(count):
-                units = -(-int(self.sizes[number]) // CHUNK) if launch.each else 1
-                flags = (WAIT if launch.waits and number == 0 else 0) | (0 if launch.each else ALONE)
-                rows.append([launch.kernel, base + number * step + 8 * launch.first, units, flags])
+                units = -(-int(self.sizes[number]) // CHUNK) if each else 1
+                flags = (WAIT if rows and number == 0 else 0) | (0 if each else ALONE)
+                rows.append([code, start + number * step, units, flags])
+            start += 8 * len(launch.arguments)
         return np.array(rows, np.int64).reshape(-1, RECORD)
 
     def run(self, items: list[Item], optimizer: Any, options: dict[str, Any]) -> None:
@@ -219,7 +210,7 @@ class Bound:
             if not data.flags.carray:
                 data = np.ascontiguousarray(data)
                 kept.append(data)
-            places.append(data.__array_interface__["data"][0])
+            places.append(address(data))
         for column, shift in self.gradients:
             self.words[:, column] = places
             if shift:
@@ -243,11 +234,7 @@ class Bound:
                     cell[2] = place
 
 
-def address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
-
-
-_templates: dict[tuple, Template | None] = {}
+_templates: dict[tuple, RuleTemplate | None] = {}
 _groups: weakref.WeakKeyDictionary[Any, dict[int, tuple[tuple, Bound | None]]] = weakref.WeakKeyDictionary()
 
 
@@ -298,7 +285,7 @@ def bind(
     try:
         if key not in _templates:
             _templates[key] = None
-            _templates[key] = Template(optimizer, first, options)
+            _templates[key] = RuleTemplate(optimizer, first, options)
         template = _templates[key]
         return None if template is None else Bound(template, items, arrays)
     except Unfit:

@@ -1,6 +1,6 @@
 """The key of a nest's kernel: what its code depends on, and how its work is cut.
 
-`structure` walks through a nest and gives the key of its code, which all nests of that structure share, and the
+`arguments_of` walks through a nest and gives the key of its code, which all nests of that signature share, and the
 arguments of this one: extents, strides, addresses, and numbers that may be others for another batch, such as how
 many elements a mean is of. Read next: devices/cpu/programs/loops.py, which writes the code.
 """
@@ -18,7 +18,7 @@ from cleargrad.devices.cpu.kernels.ufuncs import ABREAST
 from cleargrad.devices.cpu.llvm.jit import lanes
 from cleargrad.devices.cpu.team import SCRATCH
 from cleargrad.expr.expr import Expr, Var, text_of
-from cleargrad.schedule.formulas import Lazy, Load, Map, Number, kind_of
+from cleargrad.schedule.formulas import Buffer, Lazy, Load, Map, Number, kind_of
 from cleargrad.schedule.fuse import Nest, Ref
 
 CHUNK = 2048  # elements of a flat loop that are one unit of work
@@ -31,7 +31,7 @@ BITS = {"float32": np.uint32, "float64": np.int64}
 
 @dataclass
 class Arguments:
-    """The int64 a kernel finds its nest by: ("address", load), or a number."""
+    """The int64 a kernel finds its nest by: (buffer, bytes behind), or a number."""
 
     words: list[Any]
     slots: dict[int, int]  # id of a load -> where its words begin
@@ -75,12 +75,12 @@ def breadth(nest: Nest) -> int:
     return BROAD if simple else 1
 
 
-def structure(nest: Nest) -> Arguments:
+def arguments_of(nest: Nest) -> Arguments:
     """The key of a nest's code, and the arguments of this one."""
-    return Structure(nest).arguments()
+    return Signature(nest).arguments()
 
 
-class Structure:
+class Signature:
     """Walks through a nest and names all there is in it."""
 
     def __init__(self, nest: Nest) -> None:
@@ -104,7 +104,7 @@ class Structure:
             place = self.visit_load(member.place) if member.kept else kind_of(member.place.dtype)
             self.tokens.append(f"{text}:{formula}->{place}:{is_row(self.nest, member.place)}")
         if any(load.index for load in self.loads):
-            self.words.append(("error", None))
+            self.words.append(("error", 0))
         return Arguments(self.words, self.slots, "|".join(self.tokens), self.loads, self.numbers)
 
     def visit(self, lazy: Lazy) -> str:
@@ -142,7 +142,7 @@ class Structure:
             words = self.words
             self.slots[id(load)] = len(words)
             self.loads.append(load)
-            words.append(("address", load))
+            words.append(place_of(load))
             classes = ""
             for axis, stride in enumerate(load.strides):
                 if stride == 0:
@@ -157,6 +157,11 @@ class Structure:
             self.tokens.append(f"L{len(self.loads)}:{kind_of(load.dtype)}:{classes}:{places}")
             self.names[id(load)] = f"L{len(self.loads)}"
         return self.names[id(load)]
+
+
+def place_of(load: Load) -> tuple[Buffer, int]:
+    """Where a load begins, as an argument of a launch."""
+    return load.buffer, load.offset * load.dtype.itemsize
 
 
 def is_argument(number: Number, position: int, map: Map) -> bool:

@@ -1,7 +1,7 @@
 """How convolutions are computed: sizes of tiles and blocks, units of work, and the words of each kernel.
 
-A `Problem` is a sum of taps, of which convolutions and their gradients are made. `steps` chooses Winograd's way
-where that pays, and `WeightChoice` is the choice for the gradient in the weight. Read next:
+A `Problem` is a sum of taps, of which convolutions and their gradients are made. `launches` chooses Winograd's way
+where that pays, and `WeightBlocking` is the choice for the gradient in the weight. Read next:
 devices/cpu/kernels/convolution.py.
 """
 
@@ -17,12 +17,12 @@ from cleargrad.devices.cpu.kernels import winograd
 from cleargrad.devices.cpu.kernels.convolution_tiles import (
     NAMES,
     PACK_NAMES,
-    Structure,
+    TapConfig,
     TapSum,
     weight_packer,
 )
-from cleargrad.devices.cpu.kernels.gemm import Step, Steps
-from cleargrad.devices.cpu.kernels.windows import Axis, Layout, TooLarge, known_step, with_tables
+from cleargrad.devices.cpu.kernels.windows import Axis, CopyLayout, TooLarge, known_step, with_tables
+from cleargrad.devices.cpu.launch import Launch, Launches
 from cleargrad.devices.cpu.llvm.jit import Kernel, lanes, named, registers
 from cleargrad.devices.cpu.llvm.text import SIZES
 from cleargrad.devices.cpu.team import SCRATCH
@@ -49,7 +49,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Finish:
+class Epilogue:
     """What is done to results: a bias added, relu, zeros where the operand "gate" is not above zero."""
 
     bias: bool = False
@@ -61,13 +61,13 @@ def contiguous(shape: Sequence[int]) -> list[int]:
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def steps(problem: Problem, threads: int, finish: Finish, work: int = 0) -> Steps:
+def launches(problem: Problem, threads: int, epilogue: Epilogue, work: int = 0) -> Launches:
     """The kernels of a sum of taps, whose packed weights lie `work` bytes behind the begin of the work memory."""
     if problem.samples == 0 or problem.results == 0 or any(axis.count <= 0 for axis in problem.axes):
-        return Steps([], 0)
+        return Launches([], 0)
     if suits_winograd(problem):
-        return WinogradChoice(problem, threads).steps(finish, work)
-    return Choice(problem, threads).steps(finish, work)
+        return WinogradBlocking(problem, threads).launches(epilogue, work)
+    return TapBlocking(problem, threads).launches(epilogue, work)
 
 
 def tile_size(results: int, element: str) -> tuple[int, int]:
@@ -79,7 +79,7 @@ def tile_size(results: int, element: str) -> tuple[int, int]:
     return min(options, key=lambda option: (-(-results // option[0]) * option[0], -option[0] * option[1]))
 
 
-class Choice:
+class TapBlocking:
     """A problem with everything decided."""
 
     def __init__(self, problem: Problem, threads: int) -> None:
@@ -105,7 +105,7 @@ class Choice:
         self.channels_each = -(-max(problem.channels, 1) // blocks)
         self.channel_blocks = -(-problem.channels // self.channels_each)
 
-    def block(self, cells: int) -> Layout:
+    def block(self, cells: int) -> CopyLayout:
         """Blocks of at most so many cells, whole rows if possible, all of about the same size."""
         _, height, width = self.problem.axes
         cells = max(cells, self.across)
@@ -113,10 +113,10 @@ class Choice:
         if pitch > cells:
             columns = max(cells - width.reach, self.across)
             columns = -(-width.count // -(-width.count // columns))
-            return Layout(self.problem.axes, 1, columns)
+            return CopyLayout(self.problem.axes, 1, columns)
         rows = min(cells // pitch, height.count)
         rows = -(-height.count // -(-height.count // rows))
-        return Layout(self.problem.axes, rows, width.count)
+        return CopyLayout(self.problem.axes, rows, width.count)
 
     def spread_units(self, threads: int) -> None:
         """Cuts strips, too, where samples and blocks are fewer than threads can share."""
@@ -145,22 +145,22 @@ class Choice:
         p = self.problem
         return p.groups * self.strips * self.height * p.channels * self.taps
 
-    def steps(self, finish: Finish, work: int) -> Steps:
+    def launches(self, epilogue: Epilogue, work: int) -> Launches:
         p = self.problem
         width = p.axes[2]
-        structure = Structure(
+        config = TapConfig(
             element=p.element, lanes=self.width, height=self.height, vectors=self.vectors, single=self.taps == 1,
-            step=known_step(width), together=width.spread == 1, bias=finish.bias, relu=finish.relu,
-            gate=finish.gate,
+            step=known_step(width), together=width.spread == 1, bias=epilogue.bias, relu=epilogue.relu,
+            gate=epilogue.gate,
         )  # fmt: skip
         found = []
         if self.packed:
             found.append(self.packing(work))
         units = p.samples * p.groups * self.strip_blocks * self.layout.blocks
-        found.append(Step(tap_sum(structure), self.words(finish, work), units))
-        return Steps(found, -(-self.packed * self.size // LINE) * LINE)
+        found.append(Launch(tap_sum(config), self.words(epilogue, work), units))
+        return Launches(found, -(-self.packed * self.size // LINE) * LINE)
 
-    def packing(self, work: int) -> Step:
+    def packing(self, work: int) -> Launch:
         p = self.problem
         values: dict[str, Any] = {
             "weight": ("weight", 0), "target": ("work", work), "strips": self.strips, "channels": p.channels,
@@ -168,17 +168,17 @@ class Choice:
             "weight_result": p.weight[1], "weight_channel": p.weight[2],
         }  # fmt: skip
         words = with_tables(PACK_NAMES, values, {"tap_places": list(p.taps)})
-        return Step(packer(p.element, self.height), words, p.groups * self.strips)
+        return Launch(packer(p.element, self.height), words, p.groups * self.strips)
 
-    def words(self, finish: Finish, work: int) -> list[Any]:
+    def words(self, epilogue: Epilogue, work: int) -> list[Any]:
         p, layout = self.problem, self.layout
         depth, height, width = p.axes
         source = contiguous([p.groups * p.channels, depth.size, height.size, width.size])
         place = contiguous([p.groups * p.results, *p.place_size])
         image = self.channels_each * layout.channel + self.across
         values: dict[str, Any] = {
-            "source": ("source", 0), "weight": ("work", work), "bias": ("bias", 0) if finish.bias else 0,
-            "gate": ("gate", 0) if finish.gate else 0,
+            "source": ("source", 0), "weight": ("work", work), "bias": ("bias", 0) if epilogue.bias else 0,
+            "gate": ("gate", 0) if epilogue.gate else 0,
             "place": ("place", 0), "groups": p.groups, "strips": self.strips, "strips_each": self.strips_each,
             "strip_blocks": self.strip_blocks, "channels": p.channels, "results": p.results,
             "channels_each": self.channels_each, "channel_blocks": self.channel_blocks, "taps": self.taps,
@@ -209,7 +209,7 @@ def suits_winograd(problem: Problem) -> bool:
     return problem.element == "float" and flat and close and enough
 
 
-class WinogradChoice:
+class WinogradBlocking:
     """A convolution by Winograd's way with everything decided."""
 
     def __init__(self, problem: Problem, threads: int) -> None:
@@ -228,7 +228,7 @@ class WinogradChoice:
             columns = -(-wide // -(-wide // most))
         else:
             rows = self.rows_of_a_block(tall, wide, most)
-        self.layout = Layout((depth, height, width), 2 * rows, 2 * columns)
+        self.layout = CopyLayout((depth, height, width), 2 * rows, 2 * columns)
         self.samples_each = 1
         if (rows, columns) == (tall, wide):
             fitting = max(1, most // (rows * columns))
@@ -256,11 +256,11 @@ class WinogradChoice:
 
         return min(range(min(most // wide, tall), 0, -1), key=vectors)
 
-    def steps(self, finish: Finish, work: int) -> Steps:
+    def launches(self, epilogue: Epilogue, work: int) -> Launches:
         p = self.problem
-        structure = Structure(
+        config = TapConfig(
             element=p.element, lanes=self.width, height=self.height, vectors=self.vectors, single=True, step=1,
-            together=True, bias=finish.bias, relu=finish.relu, gate=finish.gate,
+            together=True, bias=epilogue.bias, relu=epilogue.relu, gate=epilogue.gate,
         )  # fmt: skip
         step = (-(-p.groups * self.strips * p.channels * self.height // 16) | 1) * 16
         y, x = p.axes[1:]
@@ -271,12 +271,12 @@ class WinogradChoice:
             "weight_channel": p.weight[2], "weight_step": step,
         }  # fmt: skip
         words = with_tables(winograd.PACK_NAMES, values, {"tap_places": order})
-        packing = Step(turned_packer(p.element, self.height), words, p.groups * self.strips)
+        packing = Launch(turned_packer(p.element, self.height), words, p.groups * self.strips)
         units = self.sample_blocks * p.groups * self.strip_parts * self.layout.blocks
-        adding = Step(winograd_sum(structure), self.words(finish, work, step), units)
-        return Steps([packing, adding], winograd.POINTS * step * self.size)
+        adding = Launch(winograd_sum(config), self.words(epilogue, work, step), units)
+        return Launches([packing, adding], winograd.POINTS * step * self.size)
 
-    def words(self, finish: Finish, work: int, weight_step: int) -> list[Any]:
+    def words(self, epilogue: Epilogue, work: int, weight_step: int) -> list[Any]:
         p, layout = self.problem, self.layout
         _, height, width = p.axes
         plane, place = height.size * width.size, height.count * width.count
@@ -287,8 +287,8 @@ class WinogradChoice:
         if sums + winograd.POINTS * sums_step * self.size > SCRATCH:
             raise TooLarge
         values: dict[str, Any] = {
-            "source": ("source", 0), "weight": ("work", work), "bias": ("bias", 0) if finish.bias else 0,
-            "gate": ("gate", 0) if finish.gate else 0, "place": ("place", 0), "groups": p.groups,
+            "source": ("source", 0), "weight": ("work", work), "bias": ("bias", 0) if epilogue.bias else 0,
+            "gate": ("gate", 0) if epilogue.gate else 0, "place": ("place", 0), "groups": p.groups,
             "strips": self.strips, "strips_each": self.strips_each, "strips_part": self.strips_part,
             "strip_parts": self.strip_parts, "samples": p.samples, "samples_each": self.samples_each,
             "channels": p.channels, "results": p.results, "channels_each": self.channels_each,
@@ -304,8 +304,8 @@ class WinogradChoice:
 
 
 @named
-def winograd_sum(structure: Structure) -> Kernel:
-    return winograd.Winograd(structure).kernel()
+def winograd_sum(config: TapConfig) -> Kernel:
+    return winograd.Winograd(config).kernel()
 
 
 @named
@@ -320,7 +320,7 @@ MANY = 16  # units that occupy the threads of most machines
 EACH = 1 << 22  # multiply-adds of a unit that are worth sums of their own
 
 
-class WeightChoice:
+class WeightBlocking:
     """A gradient in the weight with everything decided."""
 
     def __init__(self, problem: Problem, threads: int) -> None:
@@ -357,16 +357,16 @@ class WeightChoice:
 
         return min(options, key=cost)
 
-    def block(self) -> Layout:
+    def block(self) -> CopyLayout:
         """Blocks whose turned gradient stays near: some whole rows, or a part of one."""
         _, height, width = self.problem.axes
         outputs = max(OUTPUTS // (self.size * self.panel), 32)
         if width.count > outputs:
             pieces = -(-width.count // outputs)
-            return Layout(self.problem.axes, 1, -(-width.count // pieces))
+            return CopyLayout(self.problem.axes, 1, -(-width.count // pieces))
         rows = max(1, min(height.count, outputs // max(width.count, 1)))
         rows = -(-height.count // -(-height.count // rows)) if height.count else 1
-        return Layout(self.problem.axes, rows, max(width.count, 1))
+        return CopyLayout(self.problem.axes, rows, max(width.count, 1))
 
     def spread_units(self, threads: int) -> None:
         """Cuts by groups, by outputs while copies of the sums are small, and by channels where units are few.
@@ -388,21 +388,21 @@ class WeightChoice:
         outputs = self.layout.rows * self.layout.columns
         return -(-outputs // self.width) * self.width * self.panel
 
-    def steps(self) -> Steps:
+    def launches(self) -> Launches:
         p = self.problem
-        structure = weight.Structure(
+        config = weight.WeightConfig(
             element=p.element, lanes=self.width, height=self.height, vectors=self.vectors,
             step=known_step(p.axes[2]),
         )  # fmt: skip
         units = self.parts * p.groups * self.channel_parts
-        add = Step(weight_sum(structure, self.turned), self.words(), units)
+        add = Launch(weight_sum(config, self.turned), self.words(), units)
         values = {
             "sums": ("work", 0), "place": ("place", 0), "parts": self.parts if self.jobs else 0,
             "groups": p.groups, "results": p.results, "rows": self.rows, "panels": self.panels,
         }  # fmt: skip
         units = p.groups * (self.panels * self.vectors if self.turned else p.results * self.rows)
-        join = Step(weight_join(structure, self.turned), [values[name] for name in weight.JOIN_NAMES], units)
-        return Steps([add, join] if self.jobs else [join], self.parts * self.share)
+        join = Launch(weight_join(config, self.turned), [values[name] for name in weight.JOIN_NAMES], units)
+        return Launches([add, join] if self.jobs else [join], self.parts * self.share)
 
     def words(self) -> list[Any]:
         p, layout = self.problem, self.layout
@@ -426,18 +426,18 @@ class WeightChoice:
 
 
 @named
-def weight_sum(structure: weight.Structure, turned: bool) -> Kernel:
-    return (weight.ByResults if turned else weight.ByOutputs)(structure).kernel()
+def weight_sum(config: weight.WeightConfig, turned: bool) -> Kernel:
+    return (weight.ByResults if turned else weight.ByOutputs)(config).kernel()
 
 
 @named
-def weight_join(structure: weight.Structure, turned: bool) -> Kernel:
-    return (weight.join_results if turned else weight.join_outputs)(structure)
+def weight_join(config: weight.WeightConfig, turned: bool) -> Kernel:
+    return (weight.join_results if turned else weight.join_outputs)(config)
 
 
 @named
-def tap_sum(structure: Structure) -> Kernel:
-    return TapSum(structure).kernel()
+def tap_sum(config: TapConfig) -> Kernel:
+    return TapSum(config).kernel()
 
 
 @named
