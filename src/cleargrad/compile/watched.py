@@ -17,13 +17,8 @@ from typing import Any
 import numpy as np
 
 from cleargrad.compile.capture import Compiled, watchers
-<<<<<<< HEAD
 from cleargrad.compile.names import names_of_arguments
-from cleargrad.devices.cpu.llvm.jit import Kernel, jit
-=======
-from cleargrad.compile.formula_text import names_of_arguments
 from cleargrad.devices.cpu.llvm.jit import jit
->>>>>>> h/cpu
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.devices.cpu.team import RECORD
 from cleargrad.ops.record import Graph

@@ -2,13 +2,8 @@
 
 `product` chooses the size of tiles for this machine, what is packed and where, and how the work is cut into
 units; the kernels themselves are written by devices/cpu/kernels/gemm_tiles.py and shared by all products of the
-<<<<<<< HEAD
-same structure. Costs are counted in processor cycles of a core that does two multiply-adds of vectors at a
-time: only ratios matter. Read next: devices/cpu/programs/products.py.
-=======
 same config. Costs are counted in processor cycles of a core that does two multiply-adds of vectors at a
-time: only ratios matter.
->>>>>>> h/cpu
+time: only ratios matter. Read next: devices/cpu/programs/products.py.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The kernel that multiplies matrices tile by tile: a tile of results stays in registers while k runs.
 
-<<<<<<< HEAD
-`Structure` is everything that is compiled in; extents, strides and addresses are arguments, listed by `names`. A
+`GemmConfig` is everything that is compiled in; extents, strides and addresses are arguments, listed by `names`. A
 unit of work is a block of strips (rows) by panels (columns) of one product of the batch. Read next:
 devices/cpu/kernels/gemm.py.
-=======
-`GemmConfig` is everything that is compiled in; extents, strides and addresses are arguments, listed by `names`. A
-unit of work is a block of strips (rows) by panels (columns) of one product of the batch. Read next: gemm.py.
->>>>>>> h/cpu
 """
 
 from __future__ import annotations

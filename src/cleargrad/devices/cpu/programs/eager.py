@@ -25,14 +25,8 @@ from cleargrad.devices.cpu.programs.loops import kernel_of
 from cleargrad.devices.cpu.programs.products import product
 from cleargrad.devices.cpu.programs.program import Program
 from cleargrad.devices.cpu.programs.rules import step
-<<<<<<< HEAD
-from cleargrad.devices.cpu.programs.signature import CHUNK, structure
-from cleargrad.devices.cpu.team import team
-from cleargrad.expr.expr import Expr, conditions
-=======
 from cleargrad.devices.cpu.programs.signature import CHUNK, arguments_of
-from cleargrad.expr.expr import Expr
->>>>>>> h/cpu
+from cleargrad.expr.expr import Expr, conditions
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Graph, Recorder
 from cleargrad.schedule.formulas import Buffer, Formulas

@@ -39,13 +39,8 @@ def attempted(native: Callable[[Any, Call], None]) -> Callable[[Any, Call], None
 
 
 def add(
-<<<<<<< HEAD
-    builder: Any, choose: Callable[..., Steps], calls: list[Call | None], operands: dict,
-    results: dict[str, Value], work: int, can_fail: bool = False, zeros: tuple[Value, ...] = (),
-=======
     builder: Any, choose: Callable[..., Launches], calls: list[Call | None], operands: dict,
-    results: dict[str, Value], work: int, can_fail: bool = False,
->>>>>>> h/cpu
+    results: dict[str, Value], work: int, can_fail: bool = False, zeros: tuple[Value, ...] = (),
 ) -> None:  # fmt: skip
     """Appends a statement for one call, or for several of which the last one gives the only result."""
     choose(threads=1)  # raises TooLarge while the host can still take over
