@@ -112,7 +112,7 @@ class Reading:
             return [()]
         extent = nest.space[0]
         cuts = sorted({0, extent, *(self.random.randint(0, extent) for _ in range(PIECES - 1))})
-        pieces = [(slice(low, high),) for low, high in pairwise(cuts)]
+        pieces: list[tuple[slice, ...]] = [(slice(low, high),) for low, high in pairwise(cuts)]
         self.random.shuffle(pieces)
         return pieces
 
@@ -201,7 +201,8 @@ class NestReading:
         """The elements that a load names, with one for columns that do not change its place."""
         shape = self.thin(load)
         seen = self.reading.view(Load(load.buffer, shape, load.strides, load.offset, ()))
-        return seen[(*self.piece, ...)]
+        index: tuple = (*self.piece, ...)
+        return seen[index]
 
     def thin(self, load: Load) -> tuple[int, ...]:
         count = max(len(self.nest.rows), len(self.piece))

@@ -17,6 +17,7 @@ import numpy as np
 from cleargrad.core.device import Driver, Held, device
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import wrap
+from cleargrad.devices.cuda import parts
 from cleargrad.devices.cuda.calls import CALLS
 from cleargrad.devices.cuda.copying import Copying
 from cleargrad.devices.cuda.program import CudaProgram, address_of, array_at, is_on_gpu, new_array, on_gpu
@@ -158,7 +159,7 @@ class Cuda(Driver):
 
     def program_of(self, op: Any, arrays: list, attrs: dict[str, Any]) -> tuple[CudaProgram | None, list]:
         """The program of a call, and what it is run on; None if there is none."""
-        if op.lower is OPAQUE and op.name not in IN_SCHEDULES:
+        if op.lower is OPAQUE and op.name not in IN_SCHEDULES and op.name not in parts.PARTS:
             return None, []
         given = [x for x in arrays if isinstance(x, np.ndarray)]
         kinds = {x.dtype for x in given}

@@ -40,6 +40,7 @@ THREADS = 256  # of a block that computes elements
 WIDE = 32  # threads side by side in a block that reduces columns
 PROCESSORS = 264  # blocks that keep a large GPU busy
 LONG = 1 << 15  # a row from which on few of them are cut into pieces
+SHORT = 16  # elements of a row that one thread walks by itself
 PIECE = 8192  # elements of such a piece
 SEVERAL, LARGE, SIMPLE = 4, 1 << 17, 80  # places of a thread, from which size on, and up to which work
 REACH = 1 << 31  # elements that 32 bits can count
@@ -329,7 +330,7 @@ class Rows(Emitter):
         self.row_count = len(nest.rows)
         self.row_extent, self.extent = prod(nest.rows), prod(nest.cols)
         wanted = max(1, -(-self.extent // 4))
-        self.threads = min(512, max(32, 1 << (wanted - 1).bit_length()))
+        self.threads = 1 if self.extent <= SHORT else min(512, max(32, 1 << (wanted - 1).bit_length()))
         self.rows_abreast = max(1, 128 // self.threads)
         self.levels: dict[int, int] = {}
         self.depths: dict[int, int] = {}

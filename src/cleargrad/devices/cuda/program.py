@@ -18,6 +18,7 @@ from cleargrad.core.layout import ghost
 from cleargrad.core.tensor import Tensor
 from cleargrad.devices.cuda import target
 from cleargrad.devices.cuda.nests import Launch, kernels_of
+from cleargrad.devices.cuda.parts import expanded
 from cleargrad.devices.cuda.rows import add_rows, copy_many
 from cleargrad.devices.cuda.runtime import Block, Matrix, Runtime, array_in
 from cleargrad.ops.record import Graph
@@ -36,7 +37,7 @@ class CudaProgram:
     def __init__(self, graph: Graph, runtime: Runtime, others: Any, whole: bool = True) -> None:
         """`others` makes calls that have no kernels here; a program that is `whole` becomes a CUDA graph."""
         self.runtime, self.others, self.whole = runtime, others, whole
-        self.schedule = scheduled(graph, target.TARGET)
+        self.schedule = scheduled(expanded(graph), target.TARGET)
         self.plan, self.replaced = self.schedule.plan, self.schedule.in_place
         self.copied = self.schedule.copied
         self.words: list[int] = []
