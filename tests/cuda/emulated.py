@@ -74,6 +74,7 @@ class Emulated(Runtime):
     """A runtime on the CPU."""
 
     stream = 0
+    captured: list[Callable[[], object]] | None = None  # what a graph that is being made consists of
 
     def __init__(self) -> None:
         self.room = pages(1 << 33)
@@ -89,6 +90,7 @@ class Emulated(Runtime):
 
     def allocate(self, nbytes: int) -> Block:
         """Memory of the GPU; what was given back is given out again, as CuPy's pool does."""
+        assert self.captured is None, "memory that is taken for a graph would not be the graph's"
         size = -(-max(nbytes, 16) // 512) * 512
         free = self.free.setdefault(size, [])
         if not free:
@@ -105,21 +107,30 @@ class Emulated(Runtime):
 
     def upload(self, address: int, array: np.ndarray) -> None:
         source = array.__array_interface__["data"][0]
+        assert self.captured is None
         assert array.flags.c_contiguous and not self.is_there(source) and self.is_there(address, array.nbytes)
         ctypes.memmove(address, source, array.nbytes)
 
     def download(self, array: np.ndarray, address: int) -> None:
         target = array.__array_interface__["data"][0]
+        assert self.captured is None
         assert array.flags.c_contiguous and not self.is_there(target) and self.is_there(address, array.nbytes)
         ctypes.memmove(target, address, array.nbytes)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         assert self.is_there(target, nbytes) and self.is_there(source, nbytes)
-        ctypes.memmove(target, source, nbytes)
+        self.do(lambda: ctypes.memmove(target, source, nbytes))
 
     def clear(self, address: int, nbytes: int) -> None:
         assert self.is_there(address, nbytes)
-        ctypes.memset(address, 0, nbytes)
+        self.do(lambda: ctypes.memset(address, 0, nbytes))
+
+    def do(self, work: Callable[[], object]) -> None:
+        """Something that a graph can consist of."""
+        if self.captured is None:
+            work()
+        else:
+            self.captured.append(work)
 
     def synchronize(self) -> None:
         pass
@@ -154,7 +165,9 @@ class Emulated(Runtime):
         assert all(self.is_there(int(word)) for word in found if word > 1 << 40), (
             "a kernel gets memory of the CPU"
         )
-        self.functions[name](ctypes.c_void_p(words), (ctypes.c_uint * 6)(*grid, *block))
+        given = found.copy()
+        sizes = (ctypes.c_uint * 6)(*grid, *block)
+        self.do(lambda: self.functions[name](ctypes.c_void_p(given.ctypes.data), sizes))
 
     def multiply(
         self,
@@ -168,22 +181,20 @@ class Emulated(Runtime):
         count: int,
         beta: float,
     ) -> None:
-        dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype("bfloat16")
-        for number in range(count):
-            a, b, c = (
-                seen(each, number, rows, columns, dtype)
-                for each, rows, columns in ((left, m, k), (right, k, n), (out, m, n))
-            )
-            wide = np.float32 if dtype.itemsize < 4 else dtype
-            result = a.astype(wide) @ b.astype(wide)
-            c[...] = (result + c if beta else result).astype(dtype)
+        self.do(lambda: product(kind, m, n, k, left, right, out, count, beta))
 
     def capture(self, work: Callable[[], None]) -> Any:
-        work()  # which a GPU would not do here; once more does no harm to programs that only compute
-        return work
+        """Nothing is done now; what is asked for is noted as it is at this time, as a GPU does."""
+        self.captured = captured = []
+        try:
+            work()
+        finally:
+            self.captured = None
+        return captured
 
     def replay(self, graph: Any) -> None:
-        graph()
+        for work in graph:
+            work()
 
 
 def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
@@ -194,3 +205,18 @@ def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) 
     at = matrix.address + number * matrix.apart * size
     array = array_at(at, (high, wide), dtype, (size, matrix.lead * size), None)
     return array.T if matrix.turned else array
+
+
+def product(
+    kind: str, m: int, n: int, k: int, left: Matrix, right: Matrix, out: Matrix, count: int, beta: float
+) -> None:
+    """What cuBLAS does."""
+    dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype("bfloat16")
+    for number in range(count):
+        a, b, c = (
+            seen(each, number, rows, columns, dtype)
+            for each, rows, columns in ((left, m, k), (right, k, n), (out, m, n))
+        )
+        wide = np.float32 if dtype.itemsize < 4 else dtype
+        result = a.astype(wide) @ b.astype(wide)
+        c[...] = (result + c if beta else result).astype(dtype)

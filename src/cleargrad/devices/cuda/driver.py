@@ -55,6 +55,7 @@ class Cuda(Driver):
         self._runtime = runtime
         self.programs: dict[Any, CudaProgram | None] = {}
         self.copies: dict[Any, Copying] = {}
+        self.places: dict[int, device] = {}
         self.on_host: Counter[str] = Counter()  # calls that the CPU made, by op
         self.lock = threading.RLock()
 
@@ -65,7 +66,7 @@ class Cuda(Driver):
         return self._runtime
 
     def place(self, asked: device) -> device:
-        return device("cuda", asked.index or 0)
+        return self.places.setdefault(asked.index or 0, device("cuda", asked.index or 0))
 
     # Memory ------------------------------------------------------------------------------------------------
 
@@ -156,6 +157,9 @@ class Cuda(Driver):
             with self.lock:
                 return program.run(given)
         return self.made_on_host(op, arrays, attrs)
+
+    def program(self, graph: Any) -> CudaProgram:
+        return CudaProgram(graph, self.runtime, self)
 
     def program_of(self, op: Any, arrays: list, attrs: dict[str, Any]) -> tuple[CudaProgram | None, list]:
         """The program of a call, and what it is run on; None if there is none."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.device import Memory
 from cleargrad.core.layout import ghost
 from cleargrad.core.tensor import Tensor
 from cleargrad.devices.cuda import target
@@ -230,8 +231,8 @@ class CudaProgram:
 
     def become_graph(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """From now on, inputs are copied to where they are now, and outputs from there."""
-        changing = len(self.plan.inputs) - len(self.fixed)
-        self.own_inputs = [copied(self.runtime, array) for array in inputs[:changing]]
+        changing = inputs[: len(self.plan.inputs)]
+        self.own_inputs = [copied(self.runtime, array) for array in changing]
         self.own_outputs = [new_array(self.runtime, array.shape, array.dtype) for array in outputs]
         self.give(self.plan.inputs, self.own_inputs)
         self.give(self.plan.outputs, self.own_outputs)
@@ -328,7 +329,7 @@ def is_on_gpu(array: np.ndarray) -> bool:
     return isinstance(owner, (Block, Place))
 
 
-class Place:
+class Place(Memory):
     """Memory at an address, and who keeps it."""
 
     def __init__(self, address: int, nbytes: int, owner: Any) -> None:

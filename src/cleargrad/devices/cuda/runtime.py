@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.device import Memory
 from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
 from cleargrad.devices.cuda.text import PRELUDE
 
 ROOM = 512  # bytes that CuPy rounds sizes up to
 
 
-class Block:
+class Block(Memory):
     """Memory on the GPU, which goes back to the pool with the last array that lies in it."""
 
     __slots__ = ("__array_interface__", "__weakref__", "address", "owner")
