@@ -9,6 +9,7 @@ goes is copied out, and all that lies between is asked for by one call. Read nex
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,16 +17,17 @@ import numpy as np
 
 from cleargrad.core.device import Memory
 from cleargrad.core.layout import ghost
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, owner_of
 from cleargrad.devices.cuda import target
-from cleargrad.devices.cuda.nests import Launch, kernels_of
+from cleargrad.devices.cuda.nests import Kernels, kernels_of
 from cleargrad.devices.cuda.parts import expanded
 from cleargrad.devices.cuda.rows import add_rows, copy_many
 from cleargrad.devices.cuda.runtime import Block, Matrix, Runtime, array_in
+from cleargrad.devices.cuda.together import Part, combined, levels, stages
 from cleargrad.ops.record import Graph
 from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
 from cleargrad.schedule.fuse import Member, Nest
-from cleargrad.schedule.lifetimes import arena, lifetimes
+from cleargrad.schedule.lifetimes import arena, reads_of, writes_of
 from cleargrad.schedule.passes import scheduled
 from cleargrad.schedule.statements import AddRows, Host, Product
 
@@ -50,9 +52,10 @@ class CudaProgram:
         self.steps: list[Callable[[], None]] = []
         self.sources: list[tuple[str, str]] = []
         self.hosted = [entry.call.op.name for entry in self.schedule.entries if isinstance(entry, Host)]
+        self.groups = levels(self.schedule.entries, self.memory_of())
         self.lay_out()
-        for entry in self.schedule.entries:
-            self.add(entry)
+        for group in self.groups:
+            self.add_group(group)
         self.table = np.array(self.words or [0], np.int64)
         self.base = self.table.__array_interface__["data"][0]
         runtime.load(self.sources)
@@ -72,47 +75,60 @@ class CudaProgram:
 
     def lay_out(self) -> None:
         """Decides where every buffer lies."""
-        entries = self.schedule.entries
-        spans = lifetimes(entries)
-        self.kernels = {id(entry): kernels_of(entry) for entry in entries if isinstance(entry, Nest)}
+        spans = lifetimes(self.groups)
+        self.kernels: dict[int, Kernels] = {}
         self.works: dict[int, Buffer] = {}
         self.packed: dict[int, list[Load]] = {}  # of products: operands and result as cuBLAS can take them
-        for position, entry in enumerate(entries):
-            if isinstance(entry, Nest) and (size := self.kernels[id(entry)].work):
-                work = Buffer(-1 - position, (size,), np.dtype(np.uint8), "inside", (1,))
-                self.works[id(entry)] = work
-                spans[work] = (position, position)
+        every = [(position, entry) for position, group in enumerate(self.groups) for entry in group]
+        for number, (position, entry) in enumerate(every):
+            if isinstance(entry, Nest):
+                self.kernels[id(entry)] = found = kernels_of(entry)
+                if found.work:
+                    work = Buffer(-1 - 4 * number, (found.work,), np.dtype(np.uint8), "inside", (1,))
+                    self.works[id(entry)] = work
+                    spans[work] = (position, position)
             if isinstance(entry, Product):
                 loads = (entry.left, entry.right, entry.place)
-                self.packed[id(entry)] = found = [
-                    load if fits_blas(load) else dense(load, position) for load in loads
+                self.packed[id(entry)] = packed = [
+                    load if fits_blas(load) else dense(load, 4 * number + k) for k, load in enumerate(loads)
                 ]
-                spans.update(
-                    {new.buffer: (position, position) for new, old in zip(found, loads) if new is not old}
-                )
+                apart = [new.buffer for new, old in zip(packed, loads) if new is not old]
+                spans.update(dict.fromkeys(apart, (position, position)))
         for _, buffer in self.copied:
             if buffer in spans:
-                spans[buffer] = (spans[buffer][0], len(entries))
+                spans[buffer] = (spans[buffer][0], len(self.groups))
         self.offsets, self.size = arena(spans, [*self.plan.outputs, *self.replaced])
         for buffer, array in self.plan.constants:
             self.constants[buffer] = on_gpu(self.runtime, array)
 
-    def add(self, entry: Any) -> None:
-        if isinstance(entry, Nest):
-            for launch in self.kernels[id(entry)].launches:
-                self.add_launch(launch, entry)
-        elif isinstance(entry, Product):
-            self.add_product(entry)
-        elif isinstance(entry, AddRows):
-            for launch in add_rows(entry):
-                self.add_launch(launch, entry)
-        else:
-            self.steps.append(lambda: self.call(entry))
+    def memory_of(self) -> Callable[[Buffer], Any]:
+        """What tells whether buffers may lie in the same memory."""
+        outside = {
+            buffer: id(owner_of(tensor._data))
+            for buffer, tensor in (*self.plan.outside, *self.replaced.items())
+        }
+        return lambda buffer: outside.get(buffer, buffer)
 
-    def add_launch(self, launch: Launch, entry: Any) -> None:
-        first = len(self.words)
-        for word in launch.words or [("number", 0)]:
-            self.word(word, entry)
+    def add_group(self, entries: list[Any]) -> None:
+        """Entries that do not need each other."""
+        parts = []
+        for entry in entries:
+            if isinstance(entry, Nest):
+                parts.append([(launch, entry) for launch in self.kernels[id(entry)].launches])
+            elif isinstance(entry, AddRows):
+                parts.append([(launch, entry) for launch in add_rows(entry)])
+            elif isinstance(entry, Product):
+                self.add_product(entry)
+            else:
+                self.steps.append(partial(self.call, entry))
+        for stage in stages(parts):
+            self.add_launch(stage)
+
+    def add_launch(self, parts: list[Part]) -> None:
+        first, launch = len(self.words), combined(parts)
+        for part, entry in parts:
+            for word in part.words or [("number", 0)]:
+                self.word(word, entry)
         self.sources.append((launch.name, launch.source))
         run, name, grid, block = self.runtime.launch, launch.name, launch.grid, launch.block
         self.steps.append(lambda: run(name, grid, block, self.base + 8 * first))
@@ -155,7 +171,7 @@ class CudaProgram:
     def copy_launch(self, target: Load, source: Load) -> None:
         nest = Nest((), target.shape, [Member(target, source)])
         for launch in kernels_of(nest).launches:
-            self.add_launch(launch, nest)
+            self.add_launch([(launch, nest)])
 
     def product(
         self, entry: Product, first: int, sizes: tuple, left: tuple, right: tuple, place: tuple
@@ -280,7 +296,7 @@ class CudaProgram:
         """Gives up what was needed to make it."""
         graph.calls = []
         hosts = [entry for entry in self.schedule.entries if isinstance(entry, Host)]
-        self.schedule.entries, self.plan.statements, self.kernels = hosts, [], {}
+        self.schedule.entries, self.plan.statements, self.kernels, self.groups = hosts, [], {}, []
 
     def patch(self, buffer: Buffer, array: np.ndarray) -> None:
         patches = self.patches.get(buffer)
@@ -379,10 +395,21 @@ def copied(runtime: Runtime, array: np.ndarray) -> np.ndarray:
     return new_array(runtime, array.shape, array.dtype, array.strides)
 
 
-def dense(load: Load, position: int) -> Load:
+def lifetimes(groups: list[list[Any]]) -> dict[Buffer, tuple[int, int]]:
+    """The first and the last group that touches each inside buffer."""
+    spans: dict[Buffer, tuple[int, int]] = {}
+    for position, group in enumerate(groups):
+        for entry in group:
+            for buffer in [*writes_of(entry), *(load.buffer for load in reads_of(entry))]:
+                if buffer.role == "inside":
+                    spans[buffer] = (spans.get(buffer, (position, 0))[0], position)
+    return spans
+
+
+def dense(load: Load, number: int) -> Load:
     """A load of the same shape in memory of its own."""
     size = prod(load.shape)
-    buffer = Buffer(-1 - position, load.shape, load.dtype, "inside", contiguous(load.shape))
+    buffer = Buffer(-2 - number, load.shape, load.dtype, "inside", contiguous(load.shape))
     assert size == buffer.size
     return Load(buffer, load.shape, contiguous(load.shape), 0, ())
 
