@@ -8,6 +8,7 @@ goes is copied out, and all that lies between is asked for by one call. Read nex
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -32,6 +33,10 @@ from cleargrad.schedule.passes import scheduled
 from cleargrad.schedule.statements import AddRows, Host, Product
 
 OWN_RUNS = 2  # of a program, before it becomes a graph
+TRUSTED, ALWAYS = (
+    2,
+    1 << 40,
+)  # runs before which an output was gone, after which it is expected to be; never again
 
 
 class CudaProgram:
@@ -249,17 +254,24 @@ class CudaProgram:
         """From now on, inputs are copied to where they are now, and outputs from there."""
         changing = inputs[: len(self.plan.inputs)]
         self.own_inputs = [copied(self.runtime, array) for array in changing]
-        self.own_outputs = [new_array(self.runtime, array.shape, array.dtype) for array in outputs]
+        self.own_outputs = [Own(self.runtime, array) for array in outputs]
         self.give(self.plan.inputs, self.own_inputs)
-        self.give(self.plan.outputs, self.own_outputs)
+        self.record()
+
+    def record(self) -> None:
+        """Makes the graph, of memory as it is bound now."""
+        self.give(self.plan.outputs, [own.array for own in self.own_outputs])
         self.graph = self.runtime.capture(self.make_steps)
-        self.given: list[Any] = [None] * len(self.own_outputs)
 
     def run_graph(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        outputs = [new_array(self.runtime, shape, dtype) for shape, dtype in self.output_specs]
-        copy_many(self.runtime, [(own, given) for own, given in zip(self.own_inputs, inputs)])
+        moved = [own.must_move() for own in self.own_outputs]
+        if True in moved:
+            self.record()
+        copy_many(self.runtime, list(zip(self.own_inputs, inputs)))
         self.runtime.replay(self.graph)
-        copy_many(self.runtime, [(given, own) for own, given in zip(self.own_outputs, outputs)])
+        outputs = [own.handed_out() for own in self.own_outputs]
+        copies = [(out, own.array) for own, out in zip(self.own_outputs, outputs) if not own.lends]
+        copy_many(self.runtime, copies)
         return outputs
 
     def address_of(self, buffer: Buffer) -> int:
@@ -343,6 +355,43 @@ def is_on_gpu(array: np.ndarray) -> bool:
     while isinstance(owner, np.ndarray):
         owner = owner.base
     return isinstance(owner, (Block, Place))
+
+
+class Own:
+    """An output of a graph, in memory of the graph's own.
+
+    It is handed out as a copy, unless what was handed out is always gone before the next run, as gradients are: then
+    it is handed out as it is. If that turns out wrong, it stays with whoever has it, and the graph gets other memory.
+    """
+
+    lends = False
+
+    def __init__(self, runtime: Runtime, like: np.ndarray) -> None:
+        self.runtime = runtime
+        self.array = new_array(runtime, like.shape, like.dtype)
+        self.seen: weakref.ref | None = None  # what was handed out last
+        self.trust = 0  # how often it was gone
+
+    def must_move(self) -> bool:
+        """Whether the graph has to be made again, before a run, since somebody still has what it would write to."""
+        gone = self.seen is None or self.seen() is None
+        self.trust = self.trust + 1 if gone else -ALWAYS
+        if self.lends and not gone:
+            self.lends, self.array = False, new_array(self.runtime, self.array.shape, self.array.dtype)
+            return True
+        self.lends = self.trust > TRUSTED
+        return False
+
+    def handed_out(self) -> np.ndarray:
+        array = self.array
+        if self.lends:
+            place = Place(address_of(array), max(array.nbytes, 1), array)
+            array = np.ndarray(array.shape, array.dtype, np.asarray(place))
+            self.seen = weakref.ref(place)
+        else:
+            array = new_array(self.runtime, array.shape, array.dtype)
+            self.seen = weakref.ref(owner_of(array))
+        return array
 
 
 class Place(Memory):

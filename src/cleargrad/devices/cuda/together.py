@@ -1,7 +1,7 @@
 """Horizontal fusion: entries of a schedule that do not need each other are asked for by one launch.
 
-A step of training has hundreds of small kernels (norms of gradients, updates of parameters), and starting them takes
-most of the time. `levels` puts every entry as early as what it needs allows; what is large
+A step of training has hundreds of small kernels (norms of gradients, updates of parameters), and starting them
+takes most of the time. `levels` puts every entry as early as what it needs allows; what is large
 keeps its order, so that no more memory is alive than was planned. `combined` writes one kernel for several: blocks
 find by their number which of them they belong to. Read next: devices/cuda/runtime.py.
 """
