@@ -91,6 +91,9 @@ class Pool:
 
     def malloc(self, size: int) -> Piece:
         gpu, found = self.gpu, self.free.get(size)
+        assert gpu.captured is None or gpu.queues.recording, (
+            "memory taken for a graph would not be the graph's"
+        )
         if not found:
             if gpu.free < size:
                 self.free_all_blocks()
@@ -136,22 +139,22 @@ class Stream:
         self.gpu.calls.append(f"{self.ptr} waits for {event.stream}")
 
     def begin_capture(self) -> None:
-        assert self.ptr and self.gpu.tape is None
-        self.gpu.tape = []
+        assert self.ptr and self.gpu.captured is None
+        self.gpu.captured = []
 
     def end_capture(self) -> Graph:
-        tape, self.gpu.tape = self.gpu.tape, None
-        return Graph(tape)
+        captured, self.gpu.captured = self.gpu.captured, None
+        return Graph(captured)
 
 
 class Graph:
     """Work that was recorded."""
 
-    def __init__(self, tape: list[Callable[[], None]]) -> None:
-        self.tape = tape
+    def __init__(self, captured: list[Callable[[], object]]) -> None:
+        self.captured = captured
 
     def launch(self, stream: Stream) -> None:
-        for work in self.tape:
+        for work in self.captured:
             work()
 
 
@@ -217,6 +220,7 @@ class Emulated(Runtime):
     """A runtime on the CPU."""
 
     stream = 0
+    captured: list[Callable[[], object]] | None = None  # what a graph that is being made consists of
 
     def __init__(self, total: int = 1 << 33) -> None:
         self.room = pages(1 << 33)
@@ -225,7 +229,6 @@ class Emulated(Runtime):
         self.pool = Pool(self)
         self.malloc = self.pool.malloc
         self.current = Stream(self, 0)
-        self.tape: list[Callable[[], None]] | None = None  # of what is recorded
         self.calls: list[str] = []  # what streams were asked for
         self.functions: dict[str, Any] = {}
         self.libraries: list[Any] = []
@@ -235,26 +238,19 @@ class Emulated(Runtime):
         self.start(fake_cupy(self), 0)
         self.clear(self.error_block.address, 8)
 
-    def asked(self, work: Callable[[], None]) -> None:
-        """Work is done now, or when the recording is replayed."""
-        if self.tape is None:
-            work()
-        else:
-            self.tape.append(work)
-
     def is_there(self, address: int, nbytes: int = 1) -> bool:
         """Whether memory is the GPU's."""
         return self.first <= address and address + nbytes <= self.first + self.used
 
     def upload(self, address: int, array: np.ndarray) -> None:
-        if self.tape is not None:
+        if self.captured is not None:
             self.queues.recording.kept.append(array)
         source = array.__array_interface__["data"][0]
         assert array.flags.c_contiguous and not self.is_there(source) and self.is_there(address, array.nbytes)
-        self.asked(lambda: ctypes.memmove(address, source, array.nbytes))
+        self.do(lambda: ctypes.memmove(address, source, array.nbytes))
 
     def download(self, array: np.ndarray, address: int) -> None:
-        if self.tape is not None:
+        if self.captured is not None:
             raise RuntimeError("operation not permitted when stream is capturing")
         target = array.__array_interface__["data"][0]
         assert array.flags.c_contiguous and not self.is_there(target) and self.is_there(address, array.nbytes)
@@ -262,11 +258,18 @@ class Emulated(Runtime):
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         assert self.is_there(target, nbytes) and self.is_there(source, nbytes)
-        self.asked(lambda: ctypes.memmove(target, source, nbytes))
+        self.do(lambda: ctypes.memmove(target, source, nbytes))
 
     def clear(self, address: int, nbytes: int) -> None:
         assert self.is_there(address, nbytes)
-        self.asked(lambda: ctypes.memset(address, 0, nbytes))
+        self.do(lambda: ctypes.memset(address, 0, nbytes))
+
+    def do(self, work: Callable[[], object]) -> None:
+        """Something that a graph can consist of."""
+        if self.captured is None:
+            work()
+        else:
+            self.captured.append(work)
 
     def synchronize(self) -> None:
         pass
@@ -301,9 +304,9 @@ class Emulated(Runtime):
         assert all(self.is_there(int(word)) for word in found if word > 1 << 40), (
             "a kernel gets memory of the CPU"
         )
-        words = found.copy()  # CUDA copies them, too
-        function, sizes = self.functions[name], (ctypes.c_uint * 6)(*grid, *block)
-        self.asked(lambda: function(ctypes.c_void_p(words.ctypes.data), sizes))
+        given = found.copy()
+        sizes = (ctypes.c_uint * 6)(*grid, *block)
+        self.do(lambda: self.functions[name](ctypes.c_void_p(given.ctypes.data), sizes))
 
     def multiply(
         self,
@@ -317,17 +320,33 @@ class Emulated(Runtime):
         count: int,
         beta: float,
     ) -> None:
-        self.asked(lambda: multiplied(kind, m, n, k, left, right, out, count, beta))
+        self.do(lambda: product(kind, m, n, k, left, right, out, count, beta))
 
     def capture(self, work: Callable[[], None]) -> Any:
-        work()  # which a GPU would not do here; once more does no harm to programs that only compute
-        return work
+        """Nothing is done now; what is asked for is noted as it is at this time, as a GPU does."""
+        self.captured = captured = []
+        try:
+            work()
+        finally:
+            self.captured = None
+        return captured
 
     def replay(self, graph: Any) -> None:
-        graph()
+        for work in graph:
+            work()
 
 
-def multiplied(
+def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """A matrix of a stack as cuBLAS reads it."""
+    size = dtype.itemsize
+    high, wide = (columns, rows) if matrix.turned else (rows, columns)
+    assert matrix.lead >= max(high, 1), matrix
+    at = matrix.address + number * matrix.apart * size
+    array = array_at(at, (high, wide), dtype, (size, matrix.lead * size), None)
+    return array.T if matrix.turned else array
+
+
+def product(
     kind: str, m: int, n: int, k: int, left: Matrix, right: Matrix, out: Matrix, count: int, beta: float
 ) -> None:
     """What cuBLAS does."""
@@ -340,13 +359,3 @@ def multiplied(
         wide = np.float32 if dtype.itemsize < 4 else dtype
         result = a.astype(wide) @ b.astype(wide)
         c[...] = (result + c if beta else result).astype(dtype)
-
-
-def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
-    """A matrix of a stack as cuBLAS reads it."""
-    size = dtype.itemsize
-    high, wide = (columns, rows) if matrix.turned else (rows, columns)
-    assert matrix.lead >= max(high, 1), matrix
-    at = matrix.address + number * matrix.apart * size
-    array = array_at(at, (high, wide), dtype, (size, matrix.lead * size), None)
-    return array.T if matrix.turned else array

@@ -123,6 +123,15 @@ class Driver:
         """
         raise NotImplementedError
 
+    def made(self, op: Any, arrays: list, attrs: dict[str, Any]) -> list:
+        """What an op gives that is no view, of arrays at addresses, laid out as it comes. This and `program` are
+        asked of `addressed` drivers, whose calls can wait."""
+        raise NotImplementedError
+
+    def program(self, graph: Any) -> Any:
+        """What runs a graph on this device, with the methods of devices/cpu/programs/program.py."""
+        raise NotImplementedError
+
     def synchronize(self) -> None:
         """Returns when all that was asked for has been done."""
 
@@ -142,6 +151,12 @@ def register(driver: Driver) -> None:
 def is_usable(type: str) -> bool:
     """Whether tensors can lie on a type of device; asking makes no driver."""
     return type in drivers or (type in absent and absent[type]() is None)
+
+
+class Memory:
+    """What owns memory of an `addressed` device; arrays at its address lead to it by their bases."""
+
+    __slots__ = ()
 
 
 class Elsewhere(NotImplementedError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -66,6 +65,7 @@ class Cuda(Driver):
         self.index = 0  # of the GPU that this process works with
         self.programs: dict[Any, CudaProgram | None] = {}
         self.copies: dict[Any, Copying] = {}
+        self.places: dict[int, device] = {}
         self.on_host: Counter[str] = Counter()  # calls that the CPU made, by op
         self.lock = threading.RLock()
 
@@ -82,7 +82,7 @@ class Cuda(Driver):
     def place(self, asked: device) -> device:
         if asked.index is not None and asked.index != self.index:
             self.choose(asked.index)
-        return device("cuda", self.index)
+        return self.places.setdefault(self.index, device("cuda", self.index))
 
     def choose(self, index: int) -> None:
         """The process works with this GPU; it can be chosen until the first work."""
@@ -211,10 +211,12 @@ class Cuda(Driver):
                 return results
         program, given = self.program_of(op, arrays, attrs)
         if program is not None:
-            queues = self.runtime.queues
-            with self.lock, queues.turn(program) if queues.several else nullcontext():
+            with self.lock:
                 return program.run(given)
         return self.made_on_host(op, arrays, attrs)
+
+    def program(self, graph: Any) -> CudaProgram:
+        return CudaProgram(graph, self.runtime, self)
 
     def program_of(self, op: Any, arrays: list, attrs: dict[str, Any]) -> tuple[CudaProgram | None, list]:
         """The program of a call, and what it is run on; None if there is none."""

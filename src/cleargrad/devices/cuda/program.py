@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.device import Memory
 from cleargrad.core.layout import ghost
 from cleargrad.core.tensor import Tensor
 from cleargrad.devices.cuda import target
@@ -194,6 +195,13 @@ class CudaProgram:
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the program on memory of the GPU; outside tensors are changed in place."""
+        queues = self.runtime.queues
+        if not queues.several:
+            return self.run_now(inputs)
+        with queues.turn(self):
+            return self.run_now(inputs)
+
+    def run_now(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         for buffer, staged, array in self.fixed:
             if array.tobytes() != staged.tobytes():
                 staged[...] = array
@@ -205,7 +213,8 @@ class CudaProgram:
         self.give(self.plan.outputs, outputs)
         self.make_steps()
         self.runs += 1
-        if self.whole and self.runs >= OWN_RUNS and not self.hosted:
+        alone = self.runtime.queues.recording is None
+        if self.whole and self.runs >= OWN_RUNS and not self.hosted and alone:
             self.become_graph(inputs, outputs)
         return outputs
 
@@ -230,8 +239,8 @@ class CudaProgram:
 
     def become_graph(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """From now on, inputs are copied to where they are now, and outputs from there."""
-        changing = len(self.plan.inputs) - len(self.fixed)
-        self.own_inputs = [copied(self.runtime, array) for array in inputs[:changing]]
+        changing = inputs[: len(self.plan.inputs)]
+        self.own_inputs = [copied(self.runtime, array) for array in changing]
         self.own_outputs = [new_array(self.runtime, array.shape, array.dtype) for array in outputs]
         self.give(self.plan.inputs, self.own_inputs)
         self.give(self.plan.outputs, self.own_outputs)
@@ -241,7 +250,10 @@ class CudaProgram:
     def run_graph(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         outputs = [new_array(self.runtime, shape, dtype) for shape, dtype in self.output_specs]
         copy_many(self.runtime, [(own, given) for own, given in zip(self.own_inputs, inputs)])
-        self.runtime.replay(self.graph)
+        if self.runtime.queues.recording is None:
+            self.runtime.replay(self.graph)
+        else:
+            self.make_steps()  # a graph is no part of another one
         copy_many(self.runtime, [(given, own) for own, given in zip(self.own_outputs, outputs)])
         return outputs
 
@@ -328,7 +340,7 @@ def is_on_gpu(array: np.ndarray) -> bool:
     return isinstance(owner, (Block, Place))
 
 
-class Place:
+class Place(Memory):
     """Memory at an address, and who keeps it."""
 
     def __init__(self, address: int, nbytes: int, owner: Any) -> None:

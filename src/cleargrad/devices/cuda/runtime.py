@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.device import Memory
 from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
 from cleargrad.core.shortage import Shortage, out_of_memory
 from cleargrad.devices.cuda.counts import Counts
@@ -26,7 +27,7 @@ from cleargrad.devices.cuda.text import PRELUDE
 ROOM = 512  # bytes that CuPy rounds sizes up to
 
 
-class Block:
+class Block(Memory):
     """Memory on the GPU, which goes back to the pool with the last array that lies in it."""
 
     __slots__ = ("__array_interface__", "__weakref__", "address", "counts", "owner", "size", "streams")
