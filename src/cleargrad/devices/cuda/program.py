@@ -216,6 +216,13 @@ class CudaProgram:
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the program on memory of the GPU; outside tensors are changed in place."""
+        queues = self.runtime.queues
+        if not queues.several:
+            return self.run_now(inputs)
+        with queues.turn(self):
+            return self.run_now(inputs)
+
+    def run_now(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         for buffer, staged, array in self.fixed:
             if array.tobytes() != staged.tobytes():
                 staged[...] = array
@@ -227,7 +234,8 @@ class CudaProgram:
         self.give(self.plan.outputs, outputs)
         self.make_steps()
         self.runs += 1
-        if self.whole and self.runs >= OWN_RUNS and not self.hosted:
+        alone = self.runtime.queues.recording is None
+        if self.whole and self.runs >= OWN_RUNS and not self.hosted and alone:
             self.become_graph(inputs, outputs)
         return outputs
 
@@ -268,7 +276,10 @@ class CudaProgram:
         if True in moved:
             self.record()
         copy_many(self.runtime, list(zip(self.own_inputs, inputs)))
-        self.runtime.replay(self.graph)
+        if self.runtime.queues.recording is None:
+            self.runtime.replay(self.graph)
+        else:
+            self.make_steps()  # a graph is no part of another one
         outputs = [own.handed_out() for own in self.own_outputs]
         copies = [(out, own.array) for own, out in zip(self.own_outputs, outputs) if not own.lends]
         copy_many(self.runtime, copies)
