@@ -74,6 +74,7 @@ class Emulated(Runtime):
     """A runtime on the CPU."""
 
     stream = 0
+    resident = 132 * 8  # as on an H200
 
     def __init__(self) -> None:
         self.room = pages(1 << 33)

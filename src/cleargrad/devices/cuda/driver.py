@@ -17,7 +17,7 @@ import numpy as np
 from cleargrad.core.device import Driver, Held, device
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import wrap
-from cleargrad.devices.cuda import parts
+from cleargrad.devices.cuda import draws, parts
 from cleargrad.devices.cuda.calls import CALLS
 from cleargrad.devices.cuda.copying import Copying
 from cleargrad.devices.cuda.program import CudaProgram, address_of, array_at, is_on_gpu, new_array, on_gpu
@@ -56,6 +56,7 @@ class Cuda(Driver):
         self.programs: dict[Any, CudaProgram | None] = {}
         self.copies: dict[Any, Copying] = {}
         self.on_host: Counter[str] = Counter()  # calls that the CPU made, by op
+        self.seeds = draws.Seeds()
         self.lock = threading.RLock()
 
     @property
@@ -176,7 +177,8 @@ class Cuda(Driver):
                 free.append(np.array(x, floats))
             else:
                 layout.append((type(x), repr(x)))
-        key = (*layout, repr(attrs))
+        stream = attrs.get("stream")  # of random numbers: what it has come to is no part of the program
+        key = (*layout, id(stream), repr({**attrs, "stream": None} if stream is not None else attrs))
         with self.lock:
             if key not in self.programs:
                 if len(self.programs) > MOST:
@@ -235,7 +237,7 @@ class Cuda(Driver):
         """What an op gives, computed by the CPU."""
         self.on_host[op.name] += 1
         given = [self.give(x, x) if isinstance(x, np.ndarray) else x for x in arrays]
-        results = op.run(*given, **attrs)
+        results = op.run(*given, **draws.on_host(attrs))
         several = results if isinstance(results, (list, tuple)) else [results]
         return [self.receive(np.asarray(result)) for result in several]
 
