@@ -139,7 +139,9 @@ class Emulated(Runtime):
             subprocess.run([COMPILER, *flags, "-x", "c++-header", head], check=True)
         source.write_text('#include "head.h"\n' + text)
         done = subprocess.run(
-            [COMPILER, *flags, "-shared", "-o", library, source], capture_output=True, text=True
+            [COMPILER, *flags, "-shared", "-nostdlib", "-o", library, source, "-lm", "-lgcc"],
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr[:3000] + text
         self.libraries.append(ctypes.CDLL(str(library)))
