@@ -24,6 +24,7 @@ import cleargrad as cg  # noqa: E402
 
 def agreement(rows: list, limit: float) -> None:
     """Every sample of every op, with its gradients, on the GPU and on the CPU."""
+    from cleargrad.core import philox
     from cleargrad.core.device import drivers
     from tests.devices.test_every_op import calls, results
     from tests.ops.cases import cases
@@ -36,9 +37,16 @@ def agreement(rows: list, limit: float) -> None:
             for args, kwargs, state, expected in calls(case, "C", "cuda"):
                 after = cg.get_rng_state()
                 cg.set_rng_state(state)
+                before = philox.states()
                 found = results(case, args, kwargs)
                 cg.set_rng_state(after)
+                drawn = {name: x.tolist() for name, x in philox.states().items()} != {
+                    name: x.tolist() for name, x in before.items()
+                }
                 for ours, cpu in zip(found, expected, strict=True):
+                    if drawn:  # other numbers than those of the CPU
+                        assert (ours.shape, ours.dtype) == (cpu.shape, cpu.dtype)
+                        continue
                     x, y = (
                         each.detach().cpu().float() if each.dtype == cg.bfloat16 else each.detach().cpu()
                         for each in (ours, cpu)
@@ -59,6 +67,55 @@ def agreement(rows: list, limit: float) -> None:
     rows.append(("ops that differ", " ".join(bad)))
     rows.append(("calls on the host, by op", dict(driver.on_host.most_common(400))))
     rows.append(("seconds", round(time.time() - begun, 1)))
+
+
+DRAWS = {
+    "rand": lambda m, n: m.rand(n, device="cuda"),
+    "rand float64": lambda m, n: m.rand(n, device="cuda", dtype=m.float64),
+    "rand bfloat16": lambda m, n: m.rand(n, device="cuda", dtype=m.bfloat16),
+    "uniform_": lambda m, n: m.empty(n, device="cuda").uniform_(-2.5, 0.7),
+    "randn": lambda m, n: m.randn(n, device="cuda"),
+    "randn float64": lambda m, n: m.randn(n, device="cuda", dtype=m.float64),
+    "randn float16": lambda m, n: m.randn(n, device="cuda", dtype=m.float16),
+    "randn complex64": lambda m, n: m.randn(n, device="cuda", dtype=m.complex64),
+    "normal_": lambda m, n: m.empty(n, device="cuda").normal_(1.5, 0.3),
+    "randint": lambda m, n: m.randint(-7, 1000, (n,), device="cuda"),
+    "randint of a large range": lambda m, n: m.randint(0, 2**40, (n,), device="cuda"),
+    "random_": lambda m, n: m.empty(n, device="cuda", dtype=m.int32).random_(),
+    "randperm": lambda m, n: m.randperm(n, device="cuda"),
+    "bernoulli_": lambda m, n: m.empty(n, device="cuda").bernoulli_(0.3),
+    "bernoulli": lambda m, n: m.bernoulli(m.linspace(0, 1, n, device="cuda")),
+    "dropout": lambda m, n: m.nn.functional.dropout(m.ones(n, device="cuda"), 0.3),
+    "dropout bfloat16": lambda m, n: m.nn.functional.dropout(m.ones(n, device="cuda", dtype=m.bfloat16), 0.3),
+    "dropout2d": lambda m, n: m.nn.functional.dropout2d(m.ones(n, 3, 2, 2, device="cuda"), 0.3),
+    "exponential_": lambda m, n: m.empty(n, device="cuda").exponential_(1.5),
+    "log_normal_": lambda m, n: m.empty(n, device="cuda").log_normal_(),
+    "geometric_": lambda m, n: m.empty(n, device="cuda").geometric_(0.2),
+    "cauchy_": lambda m, n: m.empty(n, device="cuda").cauchy_(),
+    "multinomial": lambda m, n: m.ones(5, n, device="cuda").multinomial(2),
+}
+
+
+def random(rows: list) -> None:
+    """Whether random numbers are PyTorch's, and the generator's offset behind them."""
+    import torch
+
+    for name, draw in DRAWS.items():
+        found = []
+        for n in (1, 7, 1000, 4098, 100_001, 3_000_000):
+            cg.manual_seed(1234)
+            torch.manual_seed(1234)
+            for call in range(2):
+                ours, theirs = draw(cg, n).cpu(), draw(torch, n).cpu()
+                if ours.dtype == cg.bfloat16:
+                    ours, theirs = ours.float(), theirs.float()
+                x, y = ours.numpy(), theirs.numpy()
+                same = np.array_equal(x, y)
+                apart = "" if same else f" differs in {(x != y).mean():.2%}, by {np.abs(x - y).max():.3g}"
+                state = cg.cuda.get_rng_state().tolist() == torch.cuda.get_rng_state().tolist()
+                if not same or not state:
+                    found.append(f"n={n} call {call}{apart}{'' if state else ' offsets differ'}")
+        rows.append((f"random: {name}", "; ".join(found) or "the same bits"))
 
 
 def timed(step: Any, synchronize: Any, steps: int = 30) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 
 from cleargrad.core import device as devices
 from cleargrad.core import generator as streams
+from cleargrad.core import philox
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 
@@ -19,8 +20,13 @@ from cleargrad.errors import error
 class Generator:
     """A stream of random numbers with PyTorch's values for every seed."""
 
+    _stream: Any
+
     def __init__(self, device: Any = "cpu"):
         place = devices.device(device)
+        if place.type == "cuda" and is_there(place):
+            self._stream = philox.Philox(str(devices.check(place))).manual_seed(streams.DEFAULT_SEED)
+            return
         if place.type != "cpu":
             rule = f"Cannot get a {place.type.upper()} generator in a build for the CPU"
             raise error(RuntimeError, "Generator", rule, fix="use torch.Generator() or device='cpu'")
@@ -28,7 +34,7 @@ class Generator:
 
     @property
     def device(self) -> devices.device:
-        return devices.CPU
+        return devices.device(self._stream.device)
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream again at a seed."""
@@ -58,10 +64,18 @@ class Generator:
         return around(self._stream.clone_state())
 
     def __repr__(self) -> str:
-        return f"<Generator device=cpu seed={self.initial_seed()}>"
+        return f"<Generator device={self.device} seed={self.initial_seed()}>"
 
 
-def around(stream: streams.Generator) -> Generator:
+def is_there(place: devices.device) -> bool:
+    """Whether a device can be used."""
+    try:
+        return devices.check(place) is not None
+    except (AssertionError, RuntimeError):
+        return False
+
+
+def around(stream: Any) -> Generator:
     generator = Generator.__new__(Generator)
     generator._stream = stream
     return generator
@@ -70,31 +84,39 @@ def around(stream: streams.Generator) -> Generator:
 default_generator = around(streams.default_generator)
 
 
-def stream_of(generator: Generator | None) -> streams.Generator:
-    """The stream that a function with this `generator=` argument draws from."""
+def stream_of(generator: Generator | None, place: devices.device = devices.CPU) -> Any:
+    """The stream that a function with this `generator=` argument draws from, for numbers on a device.
+
+    Where none is given this is the default one of the CPU, in whose stead a GPU takes its own.
+    """
     if generator is None:
         return streams.default_generator
     if not isinstance(generator, Generator):
         rule = f"argument 'generator' must be torch.Generator, not {type(generator).__name__}"
         raise error(TypeError, "random", rule)
+    found, wanted = generator.device.type, "cuda" if place.type == "cuda" else "cpu"
+    if found != wanted:
+        rule = f"Expected a '{wanted}' device type for generator but found '{found}'"
+        raise error(RuntimeError, "random", rule, fix=f"use torch.Generator(device={wanted!r})")
     return generator._stream
 
 
 def manual_seed(seed: int) -> Generator:
-    """Starts the default generator again at a seed, and returns it."""
+    """Starts the default generators of all devices again at a seed, and returns that of the CPU."""
     try:
         seed = int(seed)
     except (TypeError, ValueError):
         raise error(TypeError, "manual_seed", f"expected an int, got {type(seed).__name__}") from None
-    for driver in devices.drivers.values():
-        if driver.generator is not None:
-            driver.generator.manual_seed(seed)
-    return default_generator.manual_seed(seed)
+    default_generator.manual_seed(seed)
+    philox.seed_all(seed)
+    return default_generator
 
 
 def seed() -> int:
-    """Starts the default generator again at a seed of the operating system's choice, and returns that."""
-    return default_generator.seed()
+    """Starts the default generators again at a seed of the operating system's choice, and returns that."""
+    seed = default_generator.seed()
+    philox.seed_all(seed)
+    return seed
 
 
 def initial_seed() -> int:
@@ -120,12 +142,13 @@ def fork_rng(
     _devices_kw: str = "devices",
     device_type: str = "cuda",
 ) -> Iterator[None]:
-    """Inside, the default generator may be drawn from and seeded at will; afterwards it is where it was."""
+    """Inside, default generators may be drawn from and seeded at will; afterwards they are where they were."""
     if not enabled:
         yield
         return
-    state = get_rng_state()
+    state, others = get_rng_state(), philox.states()
     try:
         yield
     finally:
         set_rng_state(state)
+        philox.restore(others)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cleargrad.core import device as devices
+from cleargrad.core import philox
 from cleargrad.devices.cuda.driver import Cuda
 from cleargrad.devices.cuda.runtime import Precision
 from tests.cuda import emulated
@@ -27,8 +28,17 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
     MADE.append(runtime)
     monkeypatch.setitem(devices.drivers, "cuda", Cuda(runtime))
     monkeypatch.setattr(Precision, "tf32", False)
+    monkeypatch.setitem(philox.defaults, "cuda:0", philox.Philox("cuda:0"))
     yield runtime
     del MADE[1:]
+
+
+@pytest.fixture
+def cuda(gpu: Emulated) -> Cuda:
+    """The device of an emulated GPU."""
+    driver = devices.drivers["cuda"]
+    assert isinstance(driver, Cuda)
+    return driver
 
 
 @pytest.fixture

@@ -220,6 +220,7 @@ class Emulated(Runtime):
     """A runtime on the CPU."""
 
     stream = 0
+    resident = 132 * 8  # as on an H200
     captured: list[Callable[[], object]] | None = None  # what a graph that is being made consists of
 
     def __init__(self, total: int = 1 << 33) -> None:
@@ -288,7 +289,9 @@ class Emulated(Runtime):
             subprocess.run([COMPILER, *flags, "-x", "c++-header", head], check=True)
         source.write_text('#include "head.h"\n' + text)
         done = subprocess.run(
-            [COMPILER, *flags, "-shared", "-o", library, source], capture_output=True, text=True
+            [COMPILER, *flags, "-shared", "-nostdlib", "-o", library, source, "-lm", "-lgcc"],
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr[:3000] + text
         self.libraries.append(ctypes.CDLL(str(library)))

@@ -78,7 +78,6 @@ class Driver:
 
     type: str  # as in `device.type`
     has_values = True  # whether what is computed there can be known
-    generator: Any = None  # of random numbers; without one of its own, the CPU's are copied
     addressed = False  # whether memory is an array at the device's address, which is the layout as well
 
     def place(self, asked: device) -> device:

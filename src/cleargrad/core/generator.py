@@ -42,11 +42,13 @@ from cleargrad.core import libm
 from cleargrad.core.box_muller import fill_with_normals, fused_multiply_add
 from cleargrad.core.random_rules import (
     DIGITS,
+    INT64_MIN,
     cast,
     check_float,
     check_multinomial,
     check_permutation,
     check_uniform_bounds,
+    checked_seed,
     integer_bounds,
 )
 from cleargrad.core.shuffle import shuffle
@@ -54,7 +56,6 @@ from cleargrad.errors import error
 
 DEFAULT_SEED = 67280421310721
 WORDS = 624
-INT64_MIN = -(2**63)
 SMALL = 16  # below this many elements normals are made in pairs, in float64
 PIECE = 65536  # elements of larger kinds that are held at a time on the way to small ones
 LARGE_PERMUTATION = (2**32 - 1) // 20
@@ -89,12 +90,9 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream at `seed`; negative seeds mean 2**64 + seed, and only the low 32 bits matter."""
-        if not isinstance(seed, int | np.integer):
-            raise error(RuntimeError, "manual_seed", "the seed must be an integer", seed=seed)
-        if not INT64_MIN <= seed < 2**64:
-            raise error(ValueError, "manual_seed", "the seed must fit in 64 bits", seed=seed)
+        seed = checked_seed(seed)
         with self._lock:
-            self._reseed(int(seed) % 2**64)
+            self._reseed(seed)
         return self
 
     def seed(self) -> int:

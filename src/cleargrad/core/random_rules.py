@@ -14,11 +14,21 @@ import numpy as np
 from cleargrad.errors import error
 
 INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
 
 # The bits of the significand, the hidden one included: integers up to 2**digits are exact.
 DIGITS = {
     np.dtype(t): d for t, d in [(np.float16, 11), (ml_dtypes.bfloat16, 8), (np.float32, 24), (np.float64, 53)]
 }
+
+
+def checked_seed(seed: int) -> int:
+    """A seed as 64 bits; negative ones mean 2**64 + seed."""
+    if not isinstance(seed, int | np.integer):
+        raise error(RuntimeError, "manual_seed", "the seed must be an integer", seed=seed)
+    if not INT64_MIN <= seed < 2**64:
+        raise error(ValueError, "manual_seed", "the seed must fit in 64 bits", seed=seed)
+    return int(seed) % 2**64
 
 
 def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

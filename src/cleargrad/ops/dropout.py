@@ -31,15 +31,22 @@ ALPHA = 1.7580993408473766  # minus the limit of SELU at minus infinity: its sca
 # What is left ----------------------------------------------------------------------------------------------
 
 
-def coins(input: Tensor, p: float, shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> Tensor:
+def coins(
+    input: Tensor, p: float, shape: tuple[int, ...], order: tuple[int, ...] | None = None, drops: bool = False
+) -> Tensor:
     """Ones with probability 1 − p, else zeros, of the input's dtype and on its device."""
     attrs = {"shape": shape, "dtype": input.dtype, "order": order, "stream": default_generator}
     beside = None if place_of(input) is CPU else input.new_empty(shape)
-    return coin_op(beside, parameters=(1 - p,), **attrs)
+    return coin_op(beside, parameters=(1 - p, True) if drops else (1 - p,), **attrs)
 
 
 def kept(input: Tensor, p: float) -> Tensor:
     """One draw for each element."""
+    return coins(input, p, input._form.shape, memory_order(input._form), drops=True)
+
+
+def kept_plainly(input: Tensor, p: float) -> Tensor:
+    """The same, drawn as PyTorch does for alpha_dropout."""
     return coins(input, p, input._form.shape, memory_order(input._form))
 
 
@@ -99,7 +106,7 @@ def written(input: Tensor, value: Tensor) -> Tensor:
 
 
 dropout_ = plain_form("dropout", dropped, kept, (6,))
-alpha_dropout_ = plain_form("alpha_dropout", alpha_dropped, kept, (6,))
+alpha_dropout_ = plain_form("alpha_dropout", alpha_dropped, kept_plainly, (6,))
 feature_dropout_ = plain_form("feature_dropout", dropped, kept_channels, (2, 3, 2))
 feature_alpha_dropout_ = plain_form("feature_alpha_dropout", alpha_dropped, kept_channels, (2, 3, 2))
 
@@ -220,7 +227,7 @@ def native_dropout_parts(x: Tensor, *, p: float, train: bool, stream: Any) -> tu
     shape = x._form.shape
     if not train:
         return x, x.new_ones((), dtype=dtypes.bool_).expand(shape)
-    mask = coin_op(None, parameters=(1 - p,), shape=shape, dtype=dtypes.bool_, order=None, stream=stream)
+    mask = coin_op(None, parameters=(1 - p, True), shape=shape, dtype=dtypes.bool_, order=None, stream=stream)
     return x * mask * scale_for(p), mask
 
 

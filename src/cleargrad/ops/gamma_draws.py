@@ -13,7 +13,7 @@ import numpy as np
 
 from cleargrad.core.gamma import dirichlet, standard_gamma
 from cleargrad.core.shape import Spec, broadcast
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, place_of
 from cleargrad.expr.gamma_gradient import dirichlet_gradient, standard_gamma_gradient
 from cleargrad.ops.declare import face, opaque
 from cleargrad.ops.op import NO_GRAD
@@ -103,14 +103,14 @@ def not_compared(torch: Any) -> None:
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Gamma numbers of rate one."""
     check_tensor("_standard_gamma", input)
-    return standard_gamma_op(input, stream=stream_of(generator))
+    return standard_gamma_op(input, stream=stream_of(generator, place_of(input)))
 
 
 @face(dirichlet_op, reference=lambda torch: torch.distributions.dirichlet._Dirichlet.apply)
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Points of the simplex of the last dimension."""
     check_tensor("_sample_dirichlet", input)
-    return dirichlet_op(input, stream=stream_of(generator))
+    return dirichlet_op(input, stream=stream_of(generator, place_of(input)))
 
 
 @face(standard_gamma_gradient_op, reference=not_compared)

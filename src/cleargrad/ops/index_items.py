@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.device import on_host
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, value_in, wrap, wrap_beside
+from cleargrad.core.tensor import Tensor, held, value_in, wrap, wrap_beside
 from cleargrad.errors import error
 from cleargrad.ops import creation
 
@@ -63,6 +63,8 @@ def split_index(self: Tensor, index: Any) -> tuple[tuple, dict[int, Tensor]]:
     dim = source = 0  # dimensions of the basic part's result, and of self
     for item in spread_ellipsis(self, [as_item(item) for item in items_of(index)]):
         if isinstance(item, Tensor):
+            if held(item) is None and held(self) is not None:
+                item = wrap_beside(item._data, self)  # PyTorch takes them from the CPU as well
             gathered[dim] = item
             used = dims_used(item)
             check_mask(self, item, source)

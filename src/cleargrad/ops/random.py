@@ -15,8 +15,9 @@ import numpy as np
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.generator import Generator as Stream
 from cleargrad.core.generator import default_generator
+from cleargrad.core.layout import ghost
 from cleargrad.core.shape import Spec, broadcast
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, place_of
 from cleargrad.ops import op as registry
 from cleargrad.ops.creation import zeros_like
 from cleargrad.ops.declare import opaque
@@ -67,7 +68,15 @@ def draws(name: str, draw: Callable, *parameters: Any) -> Callable:
         run=run,
         vjp=lambda g: zeros_like(g),
         samples=samples,
+        layout=lambda *forms, shape, dtype, order, **_: in_order(shape, dtype, order),
     )
+
+
+def in_order(shape: tuple, dtype: dtypes.dtype, order: Order) -> np.ndarray:
+    """The layout of what is drawn."""
+    if order is None:
+        return ghost(shape, dtype.numpy)
+    return ghost(permuted(shape, order), dtype.numpy).transpose(inverse(order))
 
 
 def permuted(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
@@ -96,7 +105,12 @@ integers_op = draws(
     "randint", lambda stream, shape, dtype, low, high: stream.integers(low, high, shape, dtype), 0, 10
 )
 random_op = draws("random", lambda stream, shape, dtype: stream.random(shape, dtype))
-coin_op = draws("bernoulli_scalar", lambda stream, shape, dtype, p: stream.bernoulli(p, shape, dtype), 0.5)
+# `drops` says that the ones are a mask of dropout, which PyTorch draws in another order on a GPU.
+coin_op = draws(
+    "bernoulli_scalar",
+    lambda stream, shape, dtype, p, drops=False: stream.bernoulli(p, shape, dtype),
+    0.5,
+)
 
 
 def run_coins(
@@ -146,7 +160,8 @@ def redraws(samples: Callable[[], list[Sample]]) -> Callable[[Callable], Callabl
             door, others, attrs = choose(self, *args, **kwargs)
             data = self._form
             layout = {"shape": data.shape, "dtype": self.dtype, "order": memory_order(data)}
-            return call_inplace(door.op, (self, *others), {**layout, **attrs, "stream": stream_of(generator)})
+            stream = stream_of(generator, place_of(self))
+            return call_inplace(door.op, (self, *others), {**layout, **attrs, "stream": stream})
 
         name = choose.__name__
         write.__name__ = write.__qualname__ = name

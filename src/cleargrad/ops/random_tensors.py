@@ -51,17 +51,11 @@ def draw(
     order: Order = None,
 ) -> Tensor:
     """A new tensor of random numbers, with the options that all factories share."""
-    place = devices.check(device)
+    place = devices.check(device) if out is None else place_of(out)
     kind = dtype if out is None else out.dtype
-    stream = stream_of(generator)
-    if place is not devices.CPU and out is None:
-        like = empty(shape, dtype=kind, device=place)
-        result = door(like, shape=shape, dtype=kind, order=order, stream=stream, parameters=parameters)
-        if requires_grad:
-            check_float(name, kind)
-            make_leaf(result)
-        return result
-    result = door(None, shape=shape, dtype=kind, order=order, stream=stream, parameters=parameters)
+    stream = stream_of(generator, place)
+    like = None if place is devices.CPU else empty(shape, dtype=kind, device=place)
+    result = door(like, shape=shape, dtype=kind, order=order, stream=stream, parameters=parameters)
     if out is not None:
         return write_out(out, result, name)
     if requires_grad:
@@ -326,8 +320,9 @@ def normal(
     # PyTorch gives tensors of parameters a gradient of zero, so the numbers are drawn with them as history.
     history = next((x for x in tensors if x.requires_grad), None)
     kind = tensors[0].dtype
-    attrs = {"shape": shape, "dtype": kind, "order": None, "stream": stream_of(generator)}
-    if place_of(tensors[0]) is not devices.CPU:
+    place = place_of(tensors[0])
+    attrs = {"shape": shape, "dtype": kind, "order": None, "stream": stream_of(generator, place)}
+    if place is not devices.CPU:
         history = history or tensors[0].new_empty(shape)
     standard = normal_op(history, parameters=(0.0, 1.0, True), **attrs)
     result = (standard * constant(std) + constant(mean)).to(kind)
@@ -349,9 +344,11 @@ def check_std(std: Any) -> None:
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """One with probability `input` (or p, for all elements), else zero."""
     check_tensor("bernoulli", input)
-    attrs = {"shape": input._form.shape, "dtype": input.dtype, "order": None, "stream": stream_of(generator)}
+    shape, place = input._form.shape, place_of(input)
+    attrs = {"shape": shape, "dtype": input.dtype, "order": None, "stream": stream_of(generator, place)}
     if p is not None:
-        return coin_op(None, parameters=(p,), **attrs)
+        beside = None if place is devices.CPU else input.new_empty(shape)
+        return coin_op(beside, parameters=(p,), **attrs)
     return coins_op(None, input, **attrs)
 
 
@@ -382,7 +379,8 @@ def multinomial(
 ) -> Tensor:
     """Indices of the last dimension, drawn with the weights in `input`."""
     check_tensor("multinomial", input)
-    return multinomial_op(input, count=num_samples, replacement=replacement, stream=stream_of(generator))
+    stream = stream_of(generator, place_of(input))
+    return multinomial_op(input, count=num_samples, replacement=replacement, stream=stream)
 
 
 poisson_op = opaque(
@@ -404,7 +402,7 @@ poisson_op = opaque(
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Counts of events at the rates in `input`."""
     check_tensor("poisson", input)
-    return poisson_op(input, stream=stream_of(generator))
+    return poisson_op(input, stream=stream_of(generator, place_of(input)))
 
 
 def binomial_samples() -> Iterator[Sample]:
@@ -437,4 +435,4 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     if count._form.dtype != prob._form.dtype:
         rule = "expected count and prob to have the same dtype"
         raise error(RuntimeError, "binomial", rule, count=count, prob=prob)
-    return binomial_op(count, prob, stream=stream_of(generator))
+    return binomial_op(count, prob, stream=stream_of(generator, place_of(count)))

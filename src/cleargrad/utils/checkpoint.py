@@ -17,6 +17,7 @@ from typing import Any
 from cleargrad import autograd
 from cleargrad.autograd.function import Function
 from cleargrad.autograd.modes import enable_grad, no_grad, saved_tensors_hooks
+from cleargrad.core import philox
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
@@ -47,21 +48,26 @@ class Conditions:
     """What both runs of a function have in common: random numbers and autocast."""
 
     def __init__(self, preserve_rng_state: bool) -> None:
-        self.rng = get_rng_state() if preserve_rng_state else None
+        self.rng = (get_rng_state(), philox.states()) if preserve_rng_state else None
         self.autocast = mode.autocast
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
         before = mode.set(autocast=self.autocast)
-        now = None if self.rng is None else get_rng_state()
+        now = None if self.rng is None else (get_rng_state(), philox.states())
         try:
-            if self.rng is not None:
-                set_rng_state(self.rng)
+            turn_back(self.rng)
             yield
         finally:
             mode.set(**before)
-            if now is not None:
-                set_rng_state(now)
+            turn_back(now)
+
+
+def turn_back(rng: tuple | None) -> None:
+    """Makes the default generators of all devices continue from saved states."""
+    if rng is not None:
+        set_rng_state(rng[0])
+        philox.restore(rng[1])
 
 
 # Without reentrance ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 from cleargrad.core.device import Driver, Held, device
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import wrap
-from cleargrad.devices.cuda import gpus, parts
+from cleargrad.devices.cuda import draws, gpus, parts
 from cleargrad.devices.cuda.calls import CALLS
 from cleargrad.devices.cuda.copying import Copying
 from cleargrad.devices.cuda.program import (
@@ -67,6 +67,7 @@ class Cuda(Driver):
         self.copies: dict[Any, Copying] = {}
         self.places: dict[int, device] = {}
         self.on_host: Counter[str] = Counter()  # calls that the CPU made, by op
+        self.seeds = draws.Seeds()
         self.lock = threading.RLock()
 
     @property
@@ -237,7 +238,8 @@ class Cuda(Driver):
                 free.append(np.array(x, floats))
             else:
                 layout.append((type(x), repr(x)))
-        key = (*layout, repr(attrs))
+        stream = attrs.get("stream")  # of random numbers: what it has come to is no part of the program
+        key = (*layout, id(stream), repr({**attrs, "stream": None} if stream is not None else attrs))
         with self.lock:
             if key not in self.programs:
                 if len(self.programs) > MOST:
@@ -296,7 +298,7 @@ class Cuda(Driver):
         """What an op gives, computed by the CPU."""
         self.on_host[op.name] += 1
         given = [self.give(x, x) if isinstance(x, np.ndarray) else x for x in arrays]
-        results = op.run(*given, **attrs)
+        results = op.run(*given, **draws.on_host(attrs))
         several = results if isinstance(results, (list, tuple)) else [results]
         return [self.receive(np.asarray(result)) for result in several]
 

@@ -372,7 +372,7 @@ class Own:
     """An output of a graph, in memory of the graph's own.
 
     It is handed out as a copy, unless what was handed out is always gone before the next run, as gradients are: then
-    it is handed out as it is. If that turns out wrong, it stays with whoever has it, and the graph gets other memory.
+    it is lent. If that turns out wrong, it stays with whoever has it, and the graph gets other memory.
     """
 
     lends = False

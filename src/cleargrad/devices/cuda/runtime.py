@@ -86,6 +86,9 @@ class Runtime:
         self.clear(self.error_block.address, 8)
         major, minor = (self.runtime.deviceGetAttribute(k, index) for k in (75, 76))
         self.architecture = f"sm_{major}{minor}"
+        # blocks of 256 threads that the GPU holds at once, by its processors and what each of them holds
+        processors, threads = (self.runtime.deviceGetAttribute(k, index) for k in (16, 39))
+        self.resident = processors * (threads // 256)
 
     def start(self, cupy: Any, index: int) -> None:
         """What there is before the first call."""

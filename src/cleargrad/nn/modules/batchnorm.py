@@ -60,7 +60,8 @@ class _NormBase(Module):
     def _set_statistics(self, wanted: bool, factory: dict) -> None:
         self.register_buffer("running_mean", zeros(self.num_features, **factory) if wanted else None)
         self.register_buffer("running_var", ones(self.num_features, **factory) if wanted else None)
-        self.register_buffer("num_batches_tracked", tensor(0, dtype=dtypes.int64) if wanted else None)
+        count = tensor(0, dtype=dtypes.int64, device=factory["device"]) if wanted else None
+        self.register_buffer("num_batches_tracked", count)
 
     def reset_running_stats(self) -> None:
         """Forgets the batches seen so far."""
@@ -233,7 +234,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if track_running_stats:
             self.running_mean = UninitializedBuffer(**factory)
             self.running_var = UninitializedBuffer(**factory)
-            self.num_batches_tracked = tensor(0, dtype=dtypes.int64)
+            self.num_batches_tracked = tensor(0, dtype=dtypes.int64, device=device)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.num_features != 0:

@@ -236,7 +236,9 @@ class RNNBase(Module):
         )  # fmt: skip
 
     def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype)
+        return zeros(
+            self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device
+        )
 
     def _each(self, hx: Any, function: Callable[[Tensor], Tensor]) -> Any:
         return function(hx)
@@ -316,7 +318,8 @@ class LSTM(RNNBase):
 
     def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         h = super()._zeros(input, batch_sizes)
-        return h, zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype)
+        size = self.get_expected_cell_size(input, batch_sizes)
+        return h, zeros(size, dtype=input.dtype, device=input.device)
 
     def _each(self, hx: Any, function: Callable[[Tensor], Tensor]) -> Any:
         return function(hx[0]), function(hx[1])
@@ -380,7 +383,7 @@ class RNNCellBase(Module):
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
         if states[0] is None:
-            states = [zeros((x.size(0), self.hidden_size), dtype=x.dtype)] * len(states)
+            states = [zeros((x.size(0), self.hidden_size), dtype=x.dtype, device=x.device)] * len(states)
         elif not batched:
             states = [state.unsqueeze(0) for state in states]
         hx = states if len(states) > 1 else states[0]

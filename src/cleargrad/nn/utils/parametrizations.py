@@ -130,7 +130,7 @@ def is_orthogonal(matrix: Tensor, eps: float | None = None) -> bool:
     n, k = matrix.shape[-2:]
     if n < k:
         matrix, n, k = matrix.mT, k, n
-    identity = eye(k, dtype=matrix.dtype)
+    identity = eye(k, dtype=matrix.dtype, device=matrix.device)
     eps = 10 * n * finfo(matrix.dtype).eps if eps is None else eps
     return (matrix.mH @ matrix).allclose(identity.expand(*matrix.shape[:-2], k, k), atol=eps)
 
@@ -183,7 +183,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "matrix_exp":
             Q = matrix_exp(A)
         else:
-            identity = eye(n, dtype=A.dtype)
+            identity = eye(n, dtype=A.dtype, device=A.device)
             Q = linalg.solve(identity - 0.5 * A, identity + 0.5 * A)
         return Q if n == k else Q[..., :k]
 
@@ -210,7 +210,7 @@ class _Orthogonal(Module):
         if n == k:
             self.base = Q.clone() if is_orthogonal(Q) else make_orthogonal(Q)
         else:
-            extra = randn(*Q.shape[:-2], n, n - k, dtype=Q.dtype)
+            extra = randn(*Q.shape[:-2], n, n - k, dtype=Q.dtype, device=Q.device)
             self.base = make_orthogonal(cat([Q, extra], -1))
         start = given.new_zeros(given.shape)
         start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, wrap, wrap_beside
 from cleargrad.errors import error
 from cleargrad.ops.creation import tensor
 from cleargrad.ops.joining import stack
@@ -124,6 +124,7 @@ def pack_padded_sequence(
     order = None
     if not enforce_sorted:
         given, order = given.sort(descending=True)
+        order = order.to(x.device)
         x = x.index_select(1, order)
     counts = given.detach().numpy().astype(np.int64)
     check_lengths(x, counts)
@@ -133,7 +134,9 @@ def pack_padded_sequence(
         data = x[: len(sizes)].reshape(-1, *x._form.shape[2:])
     else:
         step, row = np.nonzero(counts[None, :] > np.arange(len(sizes))[:, None])
-        data = x.reshape(steps * batch, *x._form.shape[2:]).index_select(0, wrap(step * batch + row))
+        data = x.reshape(steps * batch, *x._form.shape[2:]).index_select(
+            0, wrap_beside(step * batch + row, x)
+        )
     return PackedSequence(data, wrap(sizes.astype(np.int64)), order)
 
 
@@ -177,12 +180,13 @@ def pad_packed_sequence(
         padded = sequence.data.reshape(steps, batch, *sequence.data._form.shape[1:])
     else:
         empty = sequence.data.new_full((steps, batch, *sequence.data._form.shape[1:]), padding_value)
-        places = (wrap(step), wrap(row))
-        padded = empty.index_put(places, sequence.data.index_select(0, wrap(starts[step] + row)))
+        places = (wrap_beside(step, empty), wrap_beside(row, empty))
+        rows = wrap_beside(starts[step] + row, empty)
+        padded = empty.index_put(places, sequence.data.index_select(0, rows))
     counts = wrap(lengths.astype(np.int64))
     if sequence.unsorted_indices is not None:
         padded = padded.index_select(1, sequence.unsorted_indices)
-        counts = counts[sequence.unsorted_indices]
+        counts = counts[sequence.unsorted_indices.cpu()]
     return padded.transpose(0, 1) if batch_first else padded, counts
 
 
