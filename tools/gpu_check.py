@@ -75,6 +75,71 @@ def timed(step: Any, synchronize: Any, steps: int = 30) -> float:
     return min(times) * 1e6
 
 
+def workloads(rows: list, names: tuple[str, ...] = ("linear", "mlp", "cnn", "gpt", "lstm", "adam")) -> None:
+    """The steps of `cleargrad bench` on the GPU: unchanged loops here and in PyTorch, the same numbers in both."""
+    from cleargrad.bench.workloads import WORKLOADS, Setup
+
+    for name in names:
+        found: dict[str, tuple] = {}
+        for title, library, options in variants():
+            try:
+                found[title] = trained(library, WORKLOADS[name].make, Setup(optimizer=options), title)
+            except Exception as failure:
+                traceback.print_exc()
+                found[title] = (None, f"{type(failure).__name__}: {str(failure)[:80]}")
+            print(name, title, found[title], flush=True)
+        times = {title: time for title, (time, *_) in found.items() if time is not None}
+        best = min((time for title, time in times.items() if title.startswith("torch")), default=None)
+        ratio = "" if best is None or "waiting" not in times else f"{times['waiting'] / best:.3f}"
+        rows.append((f"{name}: waiting / best torch", ratio))
+        rows.append((f"{name}: microseconds", {title: round(time, 1) for title, time in times.items()}))
+        rows.append((f"{name}: values", {title: rest[:1] for title, (_, *rest) in found.items()}))
+
+
+def variants() -> list[tuple[str, Any, dict]]:
+    found: list[tuple[str, Any, dict]] = [("waiting", cg, {}), ("eager", cg, {})]
+    try:
+        import torch
+    except ImportError:
+        return found
+    return [*found, ("torch", torch, {}), ("torch fused", torch, {"fused": True})]
+
+
+def trained(library: Any, make: Any, setup: Any, title: str) -> tuple:
+    """Microseconds of a step; what training has got to; microseconds until the step has been asked for."""
+    from cleargrad.compile import beside
+    from cleargrad.compile.script import waiting
+
+    library.set_default_device("cuda")
+    try:
+        if "fused" in title and make.__name__ in ("linear", "cnn"):
+            setup.optimizer = {"fused": True}
+        task = make(library, setup)
+        batches = [task.data(task.batch, number) for number in range(8)]
+        switch = waiting() if title == "waiting" else None
+        synchronize = library.cuda.synchronize
+        loss, times, asked = None, [], []
+        for turn in range(6):
+            count = 6 if turn < 2 else 40
+            synchronize()
+            begun = time.perf_counter()
+            for number in range(count):
+                loss = task.step(*batches[number % len(batches)])
+            asked.append((time.perf_counter() - begun) / count)
+            synchronize()
+            times.append((time.perf_counter() - begun) / count)
+            beside.wait()
+        value = task.value(loss)
+        more: list[Any] = []
+        if switch is not None:
+            programs = [each.program for each in switch.waiter.tree.endings if each.program is not None]
+            more = [[len(p.steps), p.size >> 20, p.graph is not None, p.hosted] for p in programs]
+            switch.__exit__(None)
+        return min(times) * 1e6, round(value, 6), round(min(asked) * 1e6, 1), *more
+    finally:
+        library.set_default_device(None)
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     rows: list[tuple[str, Any]] = []

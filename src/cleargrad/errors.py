@@ -24,6 +24,8 @@ class LinAlgError(RuntimeError):
 class OutOfMemoryError(RuntimeError):
     """A device has no memory left; programs catch it under PyTorch's name."""
 
+    shortage: object = None  # what is known about it (core/shortage.py)
+
 
 class AcceleratorError(RuntimeError):
     """A device reports an error; programs catch it under PyTorch's name."""

@@ -86,6 +86,9 @@ def manual_seed(seed: int) -> Generator:
         seed = int(seed)
     except (TypeError, ValueError):
         raise error(TypeError, "manual_seed", f"expected an int, got {type(seed).__name__}") from None
+    for driver in devices.drivers.values():
+        if driver.generator is not None:
+            driver.generator.manual_seed(seed)
     return default_generator.manual_seed(seed)
 
 

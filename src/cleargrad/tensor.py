@@ -333,14 +333,14 @@ def detach(self: Tensor) -> Tensor:
 
 def another(self: Tensor) -> Tensor:
     """A tensor on the same memory, outside of the graph."""
-    waits = mode.waiter is not None and held(self) is None
-    alias = mode.waiter.alias(self) if waits else None
+    waiter = mode.waiter
+    alias = None if waiter is None else waiter.alias(self)
     if alias is None:
         alias = wrap_any(value_in(self))
     room = room_of(self)
     room.add(alias)
     if self._base is not None and room.whole is None:
-        whole = mode.waiter.alias(self._base) if waits else None
+        whole = None if waiter is None else waiter.alias(self._base)
         room.whole = wrap_any(value_in(self._base)) if whole is None else whole
     if mode.recorder is not None:
         mode.recorder.alias(self, alias)

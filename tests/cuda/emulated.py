@@ -6,21 +6,25 @@ does: threads at the same time, streams, cuBLAS.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
+import itertools
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from cleargrad.core.layout import pages
 from cleargrad.devices.cuda.program import array_at
-from cleargrad.devices.cuda.runtime import Block, Matrix, Runtime
+from cleargrad.devices.cuda.runtime import Matrix, Runtime
 from cleargrad.devices.cuda.text import PRELUDE
 
 COMPILER = shutil.which("g++")
@@ -60,66 +64,212 @@ static inline float erfcx(float x) { return NAN; }
 """
 
 
+# What the runtime takes from CuPy, made of the CPU --------------------------------------------------------
+
+
+class NoMoreMemory(MemoryError):
+    """What CuPy raises."""
+
+
 class Piece:
     """A part of the GPU's memory, for as long as somebody needs it."""
 
-    def __init__(self, free: list[int], at: int) -> None:
-        self.free, self.at = free, at
+    def __init__(self, pool: Pool, at: int, size: int) -> None:
+        self.pool, self.at, self.size = pool, at, size
+        self.ptr = pool.gpu.first + at
 
     def __del__(self) -> None:
-        self.free.append(self.at)
+        self.pool.free.setdefault(self.size, []).append(self.at)
+
+
+class Pool:
+    """Memory that was given back is given out again, as CuPy's pool does."""
+
+    def __init__(self, gpu: Emulated) -> None:
+        self.gpu, self.taken = gpu, 0
+        self.free: dict[int, list[int]] = {}
+
+    def malloc(self, size: int) -> Piece:
+        gpu, found = self.gpu, self.free.get(size)
+        assert gpu.captured is None or gpu.queues.recording, (
+            "memory taken for a graph would not be the graph's"
+        )
+        if not found:
+            if gpu.free < size:
+                self.free_all_blocks()
+            if gpu.free < size or gpu.used + size > gpu.room.size:
+                raise NoMoreMemory(f"{size} bytes")
+            found = self.free.setdefault(size, [])
+            found.append(gpu.used)
+            gpu.used += size
+            gpu.free -= size
+            self.taken += size
+        at = found.pop()
+        gpu.room[at : at + size] = 0xCC
+        return Piece(self, at, size)
+
+    def total_bytes(self) -> int:
+        return self.taken
+
+    def free_all_blocks(self) -> None:
+        """The addresses are not used again; there are plenty of them."""
+        size = sum(size * len(found) for size, found in self.free.items())
+        self.free.clear()
+        self.taken -= size
+        self.gpu.free += size
+
+
+class Stream:
+    """A queue whose work is done as soon as it is asked for; but for work that is recorded."""
+
+    priority = 0
+    done = True
+
+    def __init__(self, gpu: Emulated, number: int) -> None:
+        self.gpu, self.ptr = gpu, number
+
+    def use(self) -> Stream:
+        self.gpu.current = self
+        return self
+
+    def synchronize(self) -> None:
+        self.gpu.calls.append(f"synchronize {self.ptr}")
+
+    def wait_event(self, event: Event) -> None:
+        self.gpu.calls.append(f"{self.ptr} waits for {event.stream}")
+
+    def begin_capture(self) -> None:
+        assert self.ptr and self.gpu.captured is None
+        self.gpu.captured = []
+
+    def end_capture(self) -> Graph:
+        captured, self.gpu.captured = self.gpu.captured, None
+        return Graph(captured)
+
+
+class Graph:
+    """Work that was recorded."""
+
+    def __init__(self, captured: list[Callable[[], object]]) -> None:
+        self.captured = captured
+
+    def launch(self, stream: Stream) -> None:
+        for work in self.captured:
+            work()
+
+
+class Event:
+    """A moment of a stream."""
+
+    done = True
+    ptr = 1
+
+    def __init__(self, disable_timing: bool = False, **options: Any) -> None:
+        self.timed, self.moment, self.stream = not disable_timing, 0.0, None
+
+    def record(self, stream: Stream) -> None:
+        self.stream, self.moment = stream.ptr, time.perf_counter()
+
+    def synchronize(self) -> None:
+        pass
+
+
+def fake_cupy(gpu: Emulated) -> Any:
+    """The part of CuPy that `Runtime` uses besides launching."""
+
+    @contextlib.contextmanager
+    def using_allocator(malloc: Callable[[int], Piece]) -> Iterator[None]:
+        before, gpu.malloc = gpu.malloc, malloc
+        try:
+            yield
+        finally:
+            gpu.malloc = before
+
+    def alloc_pinned_memory(size: int) -> Any:
+        buffer = pages(size)
+        return SimpleNamespace(ptr=buffer.__array_interface__["data"][0], buffer=buffer)
+
+    def elapsed(start: Event, end: Event) -> float:
+        assert start.timed and end.timed
+        return 1000 * (end.moment - start.moment)
+
+    numbers = itertools.count(1)
+    properties = {
+        "name": b"Emulated", "major": 9, "minor": 0, "totalGlobalMem": gpu.total, "multiProcessorCount": 1,
+    }  # fmt: skip
+    cuda = SimpleNamespace(
+        alloc=lambda size: gpu.malloc(size),
+        alloc_pinned_memory=alloc_pinned_memory,
+        using_allocator=using_allocator,
+        memory=SimpleNamespace(OutOfMemoryError=NoMoreMemory),
+        MemoryPool=lambda: Pool(gpu),
+        Event=Event,
+        Stream=lambda non_blocking=False, priority=None: Stream(gpu, next(numbers)),
+        ExternalStream=lambda pointer: Stream(gpu, pointer),
+        get_current_stream=lambda: gpu.current,
+        get_elapsed_time=elapsed,
+        runtime=SimpleNamespace(
+            memGetInfo=lambda: (gpu.free, gpu.total), getDeviceProperties=lambda index: properties
+        ),
+    )
+    cuda.Stream.null = gpu.current
+    return SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: gpu.pool)
 
 
 class Emulated(Runtime):
     """A runtime on the CPU."""
 
     stream = 0
+    captured: list[Callable[[], object]] | None = None  # what a graph that is being made consists of
 
-    def __init__(self) -> None:
+    def __init__(self, total: int = 1 << 33) -> None:
         self.room = pages(1 << 33)
         self.first, self.used = self.room.__array_interface__["data"][0], 0
-        self.free: dict[int, list[int]] = {}
+        self.total = self.free = total
+        self.pool = Pool(self)
+        self.malloc = self.pool.malloc
+        self.current = Stream(self, 0)
+        self.calls: list[str] = []  # what streams were asked for
         self.functions: dict[str, Any] = {}
         self.libraries: list[Any] = []
         self.folder = Path(tempfile.mkdtemp(prefix="emulated-"))
         self.launches: list[str] = []
         self.sources: dict[str, str] = {}
-        self.error_block = self.allocate(8)
+        self.start(fake_cupy(self), 0)
         self.clear(self.error_block.address, 8)
-
-    def allocate(self, nbytes: int) -> Block:
-        """Memory of the GPU; what was given back is given out again, as CuPy's pool does."""
-        size = -(-max(nbytes, 16) // 512) * 512
-        free = self.free.setdefault(size, [])
-        if not free:
-            free.append(self.used)
-            self.used += size
-            assert self.used <= self.room.size
-        at = free.pop()
-        self.room[at : at + size] = 0xCC
-        return Block(Piece(free, at), self.first + at, nbytes)
 
     def is_there(self, address: int, nbytes: int = 1) -> bool:
         """Whether memory is the GPU's."""
         return self.first <= address and address + nbytes <= self.first + self.used
 
     def upload(self, address: int, array: np.ndarray) -> None:
+        if self.captured is not None:
+            self.queues.recording.kept.append(array)
         source = array.__array_interface__["data"][0]
         assert array.flags.c_contiguous and not self.is_there(source) and self.is_there(address, array.nbytes)
-        ctypes.memmove(address, source, array.nbytes)
+        self.do(lambda: ctypes.memmove(address, source, array.nbytes))
 
     def download(self, array: np.ndarray, address: int) -> None:
+        if self.captured is not None:
+            raise RuntimeError("operation not permitted when stream is capturing")
         target = array.__array_interface__["data"][0]
         assert array.flags.c_contiguous and not self.is_there(target) and self.is_there(address, array.nbytes)
         ctypes.memmove(target, address, array.nbytes)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         assert self.is_there(target, nbytes) and self.is_there(source, nbytes)
-        ctypes.memmove(target, source, nbytes)
+        self.do(lambda: ctypes.memmove(target, source, nbytes))
 
     def clear(self, address: int, nbytes: int) -> None:
         assert self.is_there(address, nbytes)
-        ctypes.memset(address, 0, nbytes)
+        self.do(lambda: ctypes.memset(address, 0, nbytes))
+
+    def do(self, work: Callable[[], object]) -> None:
+        """Something that a graph can consist of."""
+        if self.captured is None:
+            work()
+        else:
+            self.captured.append(work)
 
     def synchronize(self) -> None:
         pass
@@ -154,7 +304,9 @@ class Emulated(Runtime):
         assert all(self.is_there(int(word)) for word in found if word > 1 << 40), (
             "a kernel gets memory of the CPU"
         )
-        self.functions[name](ctypes.c_void_p(words), (ctypes.c_uint * 6)(*grid, *block))
+        given = found.copy()
+        sizes = (ctypes.c_uint * 6)(*grid, *block)
+        self.do(lambda: self.functions[name](ctypes.c_void_p(given.ctypes.data), sizes))
 
     def multiply(
         self,
@@ -168,22 +320,20 @@ class Emulated(Runtime):
         count: int,
         beta: float,
     ) -> None:
-        dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype("bfloat16")
-        for number in range(count):
-            a, b, c = (
-                seen(each, number, rows, columns, dtype)
-                for each, rows, columns in ((left, m, k), (right, k, n), (out, m, n))
-            )
-            wide = np.float32 if dtype.itemsize < 4 else dtype
-            result = a.astype(wide) @ b.astype(wide)
-            c[...] = (result + c if beta else result).astype(dtype)
+        self.do(lambda: product(kind, m, n, k, left, right, out, count, beta))
 
     def capture(self, work: Callable[[], None]) -> Any:
-        work()  # which a GPU would not do here; once more does no harm to programs that only compute
-        return work
+        """Nothing is done now; what is asked for is noted as it is at this time, as a GPU does."""
+        self.captured = captured = []
+        try:
+            work()
+        finally:
+            self.captured = None
+        return captured
 
     def replay(self, graph: Any) -> None:
-        graph()
+        for work in graph:
+            work()
 
 
 def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
@@ -194,3 +344,18 @@ def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) 
     at = matrix.address + number * matrix.apart * size
     array = array_at(at, (high, wide), dtype, (size, matrix.lead * size), None)
     return array.T if matrix.turned else array
+
+
+def product(
+    kind: str, m: int, n: int, k: int, left: Matrix, right: Matrix, out: Matrix, count: int, beta: float
+) -> None:
+    """What cuBLAS does."""
+    dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype("bfloat16")
+    for number in range(count):
+        a, b, c = (
+            seen(each, number, rows, columns, dtype)
+            for each, rows, columns in ((left, m, k), (right, k, n), (out, m, n))
+        )
+        wide = np.float32 if dtype.itemsize < 4 else dtype
+        result = a.astype(wide) @ b.astype(wide)
+        c[...] = (result + c if beta else result).astype(dtype)

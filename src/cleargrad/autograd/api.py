@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.autograd.node import edge_of, is_leaf
 from cleargrad.autograd.walk import leads_elsewhere, walk
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, held, place_of, wrap
+from cleargrad.core.tensor import Tensor, wrap_beside
 from cleargrad.errors import error
 
 
@@ -168,10 +168,11 @@ def start_gradient(root: Tensor, gradient: Tensor | None) -> Tensor:
             rule = f"grad can be implicitly created only for real scalar outputs but got {root.dtype}"
             raise error(RuntimeError, "backward", rule, fix="pass gradient=, or take .real or .abs()")
         one = np.array(1, root._form.dtype).reshape(root._form.shape)
-        if held(root) is not None:
-            return wrap(one).to(place_of(root))  # type: ignore[attr-defined]
-        recorder = mode.recorder or mode.waiter
-        return wrap(one) if recorder is None else recorder.constant(one)
+        if mode.recorder is not None:
+            return mode.recorder.constant(one)
+        if mode.waiter is not None and mode.waiter.takes((root,)):
+            return mode.waiter.constant(one, root)
+        return wrap_beside(one, root)
     if not isinstance(gradient, Tensor):
         raise error(TypeError, "backward", f"gradients can be tensors or None, got {type(gradient).__name__}")
     if gradient._form.shape != root._form.shape:

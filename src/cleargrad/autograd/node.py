@@ -16,7 +16,7 @@ import numpy as np
 from cleargrad.autograd.plan import BackwardPlan, VjpCall
 from cleargrad.core.address import address
 from cleargrad.core.mode import mode, structure
-from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, held, tick, value_in, wrap_any
+from cleargrad.core.tensor import IN_NO_GRAD, INFERENCE, Tensor, cell_of, tick, value_in, wrap_any
 from cleargrad.errors import Place, error, line_of, user_place
 
 moves: set[weakref.ref[Node]] = set()  # nodes that lead from one device to another, for as long as they live
@@ -252,9 +252,8 @@ def restore_output(node: Node, saved: tuple) -> Tensor:
 
 def of_twin(twin: Tensor) -> Tensor:
     """A tensor of its own for the value of a twin."""
-    return (
-        twin._wait.twin(twin) if hasattr(twin, "_wait") and held(twin) is None else wrap_any(value_in(twin))
-    )
+    waits = getattr(twin, "_wait", None)
+    return waits.twin(twin) if hasattr(waits, "twin") else wrap_any(value_in(twin))  # type: ignore[union-attr]
 
 
 class Packed:

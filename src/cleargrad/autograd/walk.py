@@ -32,6 +32,7 @@ from cleargrad.autograd.node import (
     stale_error,
 )
 from cleargrad.autograd.plan import PASS, UNTRACED, VjpCall
+from cleargrad.core.device import CPU
 from cleargrad.core.dtype import OF_NUMPY
 from cleargrad.core.mode import at_once, mode, settle
 from cleargrad.core.shortage import shortage
@@ -155,8 +156,8 @@ def walk(
     special = (mode.recorder, mode.waiter, mode.observer) != (None, None, None) or mode.anomaly
     if any(map(leads_elsewhere, roots)):
         special = True
-        if mode.waiter is not None and mode.recorder is None:
-            settle("a backward pass goes through other devices")
+        if mode.waiter is not None and mode.recorder is None and not mode.waiter.takes(roots):
+            settle("a backward pass goes through devices where nothing waits")
             with at_once():
                 return walk(
                     roots, grads, retain_graph=retain_graph, create_graph=create_graph, targets=targets,
@@ -219,7 +220,7 @@ def travel(
 
 def leads_elsewhere(root: Tensor) -> bool:
     """Whether a pass from here comes to other devices than the CPU: it goes by tensors then, not by arrays."""
-    if held(root) is not None:
+    if place_of(root) is not CPU:
         return True
     return (
         bool(moves)
@@ -506,7 +507,7 @@ def zeros(node: Node, number: int, beside: Tensor) -> Tensor | None:
     if node.dtype[number].kind in "iub" or not node.fills_zeros:
         return None
     made = wrap(np.zeros(node.shape[number], node.dtype[number]))
-    return made if held(beside) is None else made.to(place_of(beside))  # type: ignore[attr-defined]
+    return made.to(place_of(beside))  # type: ignore[attr-defined]
 
 
 def run_prehooks(extra: Extra, grad: Any) -> Any:
@@ -563,7 +564,7 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
         return
     if leaf._grad is None:  # memory of its own, since a later backward adds to it in place
         alike = create_graph or leaf._form.flags.c_contiguous or grad._form.strides == leaf._form.strides
-        alike = alike or held(leaf) is not None
+        alike = alike or place_of(leaf) is not CPU
         leaf._grad = grad.clone() if alike else wrap(np.empty_like(leaf._form)).copy_(grad)
     elif create_graph:
         leaf._grad = leaf._grad + grad

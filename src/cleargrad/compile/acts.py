@@ -14,6 +14,7 @@ import numpy as np
 
 from cleargrad.autograd.node import Node, split_edge
 from cleargrad.autograd.walk import fitted, form_of
+from cleargrad.compile.sides import Here
 from cleargrad.core.tensor import Tensor, as_array, wrap
 from cleargrad.ops.op import Op
 from cleargrad.optim.rule import readable
@@ -34,7 +35,7 @@ class Act:
         """What equality of facts does not tell."""
         return True
 
-    def run(self, operands: list) -> Sequence:
+    def run(self, operands: list, side: Here) -> Sequence:
         """Makes the call on arrays."""
         raise NotImplementedError
 
@@ -61,9 +62,8 @@ class Called(Act):
             [*map(type, attrs.values())] == self.kinds and (self.text is None or repr(attrs) == self.text)
         )
 
-    def run(self, operands: list) -> Sequence:
-        result = self.op.run(*operands, **self.attrs)
-        return result if isinstance(result, (list, tuple)) else (result,)
+    def run(self, operands: list, side: Here) -> Sequence:
+        return side.call(self.op, operands, self.attrs)
 
     def record(self, building: Building, operands: list) -> Sequence:
         outs = building.call(self.op, tuple(operands), self.attrs)
@@ -85,8 +85,8 @@ class Changed(Called):
     def allows(self, facts: tuple) -> bool:
         return not facts[2] or super().allows(facts[1:])
 
-    def run(self, operands: list) -> Sequence:
-        np.copyto(operands[0], self.op.run(*operands, **self.attrs))
+    def run(self, operands: list, side: Here) -> Sequence:
+        side.write(operands[0], side.call(self.op, operands, self.attrs)[0])
         return ()
 
     def record(self, building: Building, operands: list) -> Sequence:
@@ -99,7 +99,7 @@ class Aliased(Act):
 
     shows = 0
 
-    def run(self, operands: list) -> Sequence:
+    def run(self, operands: list, side: Here) -> Sequence:
         return (operands[0].view(),)
 
     def record(self, building: Building, operands: list) -> Sequence:
@@ -114,8 +114,8 @@ class Written(Act):
 
     writes = (0,)
 
-    def run(self, operands: list) -> Sequence:
-        np.copyto(operands[0], operands[1], casting="unsafe")
+    def run(self, operands: list, side: Here) -> Sequence:
+        side.write(*operands)
         return ()
 
     def record(self, building: Building, operands: list) -> Sequence:
@@ -129,10 +129,10 @@ class Scaled(Act):
     def __init__(self, count: int) -> None:
         self.writes = range(1, count + 1)
 
-    def run(self, operands: list) -> Sequence:
+    def run(self, operands: list, side: Here) -> Sequence:
         factor, *targets = operands
         for target in targets:
-            np.multiply(target, factor, out=target)
+            side.scale(target, factor)
         return ()
 
     def record(self, building: Building, operands: list) -> Sequence:
@@ -148,8 +148,8 @@ class Given(Act):
     def __init__(self, data: np.ndarray) -> None:
         self.data = data
 
-    def run(self, operands: list) -> Sequence:
-        return (self.data.copy(),)
+    def run(self, operands: list, side: Here) -> Sequence:
+        return (side.receive(self.data),)
 
     def record(self, building: Building, operands: list) -> Sequence:
         return (building.constant(self.data.copy()),)
@@ -172,9 +172,9 @@ class Pulled(Act):
     def allows(self, facts: tuple) -> bool:
         return not facts[-1] or repr(facts[-1]) == self.text
 
-    def run(self, operands: list) -> Sequence:
-        tensors = [wrap(x) if isinstance(x, np.ndarray) else x for x in operands]
-        return [None if part is None else part._data for part in self.pulled(tensors)]
+    def run(self, operands: list, side: Here) -> Sequence:
+        tensors = [side.wrap(x) if isinstance(x, np.ndarray) else x for x in operands]
+        return [None if part is None else side.array(part) for part in self.pulled(tensors)]
 
     def record(self, building: Building, operands: list) -> Sequence:
         return building.repeated_record(lambda: self.pulled(operands), operands, (Pulled, self.key))

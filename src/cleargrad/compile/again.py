@@ -16,15 +16,19 @@ from functools import cache
 from typing import Any
 
 from cleargrad.autograd.node import AccumulateGrad
+from cleargrad.compile.sides import HERE, side_at
 from cleargrad.compile.traces import FREE, Made, Source, Step
+from cleargrad.core.device import Held
 from cleargrad.core.tensor import IN_NO_GRAD, Tensor, cell_of, is_lent, lent, new, room_of, tick, value_of
 from cleargrad.errors import user_frame
 from cleargrad.ops.op import NO_GRAD
 
 # Kinds of operands: a tensor from outside that comes first here, one that came before, what an earlier step has
 # made, nothing, a float that is an input, anything else that is no tensor.
-NEW, KNOWN, MADE, NONE, NUMBER, OTHER = "new", "known", "made", "none", "number", "other"
-TENSORS = (NEW, KNOWN, MADE)
+# The first may lie on another device.
+NEW, APART, KNOWN, MADE, NONE, NUMBER, OTHER = "new", "apart", "known", "made", "none", "number", "other"
+SOURCES = (NEW, APART)
+TENSORS = (NEW, APART, KNOWN, MADE)
 
 
 def way_of(step: Step, operands: Sequence, grad: bool) -> Callable:
@@ -42,14 +46,14 @@ def way_of(step: Step, operands: Sequence, grad: bool) -> Callable:
     make = writing(
         kinds, edges, bool(act.attrs), act.text is not None, grad, traced, op.view, recorded, keeps
     )
-    history = [edge for kind, edge in zip(kinds, edges) if kind == NEW]
+    history = [edge for kind, edge in zip(kinds, edges) if kind in SOURCES]
     held = sum([want.nbytes for want, edge in zip(step.wants, edges) if type(want) is Source and not edge])
     return make(step, step.wants, act.attrs, act.kinds, act.text, form, op.node, plan, [*history, plan], held)
 
 
 def kind_of(want: Any) -> str:
     if type(want) is Source:
-        return NEW
+        return NEW if want.side is HERE else APART
     if type(want) is Made:
         return MADE
     if type(want) is int:
@@ -89,6 +93,7 @@ def writing(
 # What the written lines call by name.
 NAMES = {
     "AccumulateGrad": AccumulateGrad,
+    "Held": Held,
     "IN_NO_GRAD": IN_NO_GRAD,
     "Tensor": Tensor,
     "cell_of": cell_of,
@@ -98,6 +103,7 @@ NAMES = {
     "new": new,
     "ref": weakref.ref,
     "room_of": room_of,
+    "side_at": side_at,
     "tick": tick,
     "user_frame": user_frame,
     "value_of": value_of,
@@ -131,8 +137,13 @@ def matching(
         elif kind == OTHER:
             lines += [f"if not w{k}.fits({x}): return None"]
         else:
+            if kind == APART:
+                lines += [
+                    f"h = {x}._wait",
+                    f"if type(h) is not Held or side_at(h) is not w{k}.side: return None",
+                ]
             lines += [
-                f"d = value_of({x})",
+                f"d = value_of({x})" if kind == NEW else f"d = {x}._form",
                 f"if id({x}) in known or (d is not w{k}.last() and not w{k}.fits(d)): return None",
                 f"if (d.base is not None or id(d) in lent) and is_lent({x}): return None",
             ]
@@ -140,7 +151,7 @@ def matching(
             sources.append(x)
         if kind in TENSORS:
             lines += [f"e{k} = {x}._edge"]
-            there = f"type(e{k}) is AccumulateGrad" if kind == NEW else f"e{k} is not None"
+            there = f"type(e{k}) is AccumulateGrad" if kind in SOURCES else f"e{k} is not None"
             lines += [
                 f"if not ({there if edge else f'e{k} is None'}):",
                 "    step.again = [None, None]",
@@ -165,7 +176,7 @@ def matching(
 
 def taking(kinds: tuple[str, ...]) -> list[str]:
     """Lines that note operands, and the step."""
-    new_ones = [k for k, kind in enumerate(kinds) if kind == NEW]
+    new_ones = [k for k, kind in enumerate(kinds) if kind in SOURCES]
     lines = []
     for place, k in enumerate(new_ones):
         lines += [f"known[id(x{k})] = first + {place}", f"tensors.append(x{k})"]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from cleargrad.compile.acts import Called, Updated, arrays_of
 from cleargrad.compile.ending import Ending, ending_of
-from cleargrad.compile.traces import FREE, Fixed, Step, Tree, laid_out
+from cleargrad.compile.traces import FREE, Fixed, Step, Tree
 from cleargrad.core.mode import mode
 from cleargrad.core.shortage import shortage
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor
 from cleargrad.devices.cpu.programs.program import OutOfRange
 from cleargrad.errors import standing_at
 
@@ -71,6 +71,7 @@ def is_short(steps: list[Step]) -> bool:
 
 def one_by_one(run: Run) -> None:
     """Makes all calls in order, as an eager program does."""
+    side = run.side
     holders: dict[int, list] = {}
     for made, reference in run.made:
         holders.setdefault(made, []).append(reference)
@@ -88,21 +89,20 @@ def one_by_one(run: Run) -> None:
         given = [x.value if isinstance(x, Fixed) else arrays[x] for x in operands]
         with standing_at(step.place):
             try:
-                results = arrays_of(act.run(given))
+                results = arrays_of(act.run(given, side))
             except MemoryError as failure:
                 raise shortage(act.name, failure, given) from failure
         for slot, array, form in zip(step.outs, results, step.forms, strict=True):
             if slot is None:
                 continue
             if act.shows is None:
-                array = laid_out(array, form)
+                array = side.laid_out(array, form)
             arrays[slot] = array
             for reference in holders.get(slot, ()):
                 tensor = reference()
                 if tensor is not None:
                     # A view of what was there looks into that very memory, also where a copy of it was read.
-                    tensor._data = tensor._form = array if form is not None else tensor._form
-                    del tensor._wait
+                    side.give(tensor, array if form is not None else tensor._form)
         for used in last.get(position, ()):
             arrays[used] = None
 
@@ -112,7 +112,7 @@ def tensor_at(run: Run, holders: dict[int, list], arrays: list, slot: int) -> Te
     if run.tensors[slot] is not None:
         return run.tensors[slot]  # type: ignore[return-value]
     found = next((tensor for ref in holders.get(slot, ()) if (tensor := ref()) is not None), None)
-    return wrap(arrays[slot]) if found is None else found
+    return run.side.wrap(arrays[slot]) if found is None else found
 
 
 def last_uses(steps: list[Step]) -> dict[int, list[int]]:

@@ -19,7 +19,7 @@ from cleargrad.compile.acts import Updated
 from cleargrad.compile.beside import beside
 from cleargrad.compile.building import Building
 from cleargrad.compile.repeat import Unfinished, is_own
-from cleargrad.compile.traces import FREE, Step, laid_out
+from cleargrad.compile.traces import FREE, Step
 from cleargrad.core.address import address
 from cleargrad.core.mode import mode, structure
 from cleargrad.core.pace import give_way
@@ -68,6 +68,7 @@ class Ending:
     def __init__(self, run: Run, alive: tuple) -> None:
         """Notes all that another run may change; the rest is recorded by `be_made`, whenever that is."""
         self.lock = threading.Lock()
+        self.side = run.side
         self.used = tick()
         self.runs = 0
         self.calls = len(run.steps)
@@ -105,7 +106,7 @@ class Ending:
             del record
             if self.is_outdated():
                 return
-            program = make(self.graph)
+            program = self.side.program(make, self.graph)
             program.fix(len(self.inputs), self.fixed)
             program.leave_to_owner([holder for _, holder in self.bound])
             program.forget_making(self.graph)
@@ -302,7 +303,7 @@ class Ending:
                 ids = [id(array) for array in outputs]
                 self.doubles = [k for k, each in enumerate(ids) if ids.index(each) != k]
             for k in self.doubles:
-                outputs[k] = outputs[k].copy()
+                outputs[k] = self.side.copy(outputs[k])
         return outputs
 
     def binds(self, arrays: Any, inputs: list[np.ndarray]) -> bool:
@@ -348,15 +349,13 @@ class Ending:
         )
 
     def deliver(self, run: Run, living: list[tuple[int, Tensor]], outputs: list[np.ndarray]) -> None:
-        arrays, strides = dict(zip(self.given, outputs)), self.strides
+        arrays, strides, give = dict(zip(self.given, outputs)), self.strides, self.side.give
         for slot, tensor in living:
             found = arrays.get(slot)
             if found is not None and found.strides == strides[slot]:  # as nearly always
-                tensor._data = tensor._form = found
-                del tensor._wait
-                continue
-            tensor._data = tensor._form = self.value(arrays, slot, tensor._form)
-            del tensor._wait
+                give(tensor, found)
+            else:
+                give(tensor, self.value(arrays, slot, tensor._form))
         self.note_updates(run)
 
     def value(self, arrays: dict[int, np.ndarray], slot: int, form: np.ndarray) -> np.ndarray:
@@ -365,7 +364,7 @@ class Ending:
         whole = arrays.get(owner)
         if whole is None:
             return form  # it looks into memory that is there
-        arrays[owner] = whole = laid_out(whole, self.forms[owner])  # type: ignore[arg-type]
+        arrays[owner] = whole = self.side.laid_out(whole, self.forms[owner])  # type: ignore[arg-type]
         return whole if slot == owner else window(whole, form, self.forms[owner])
 
     def note_updates(self, run: Any) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.acts import Act, Called, Changed
+from cleargrad.compile.sides import HERE, Here, form_there
 from cleargrad.core.dtype import dtype, get_default_dtype
 from cleargrad.core.tensor import Tensor, is_lent, lent, value_of
 from cleargrad.errors import Place, user_place
@@ -30,9 +31,10 @@ PROGRAMS = 256  # of a tree: a small network's take some hundred kilobytes each
 class Source:
     """A tensor from outside, which no earlier step has seen: any of this layout."""
 
-    __slots__ = ("dtype", "last", "nbytes", "shape", "strides")
+    __slots__ = ("dtype", "last", "nbytes", "shape", "side", "strides")
 
-    def __init__(self, form: np.ndarray) -> None:
+    def __init__(self, form: np.ndarray, side: Here) -> None:
+        self.side = side
         self.shape, self.dtype, self.strides = form.shape, form.dtype, form.strides
         self.nbytes = form.nbytes
         self.last = weakref.ref(form)  # the memory that fitted last: parameters are the same in every run
@@ -44,7 +46,7 @@ class Source:
 
     @property
     def layout(self) -> tuple:
-        return self.shape, self.dtype, self.strides
+        return self.shape, self.dtype, self.strides, self.side
 
     def fits(self, form: np.ndarray) -> bool:
         if form.shape != self.shape or form.strides != self.strides or form.dtype != self.dtype:
@@ -127,11 +129,19 @@ class Step:
         "outs",
         "passes",
         "place",
+        "side",
         "wants",
     )
 
     def __init__(
-        self, facts: tuple, act: Act | None, wants: tuple, forms: list, place: Place | None, first: int = 0
+        self,
+        facts: tuple,
+        act: Act | None,
+        wants: tuple,
+        forms: list,
+        place: Place | None,
+        first: int = 0,
+        side: Here = HERE,
     ) -> None:
         self.facts = facts  # what must be the same besides the operands
         self.act = act
@@ -154,6 +164,7 @@ class Step:
         # The op of a call that takes no attributes, and whose result is written into its first operand.
         self.changes = facts[1] if type(act) is Changed and not facts[2] else None
         self.place = place  # where it was called first
+        self.side = side  # where all lies that this trace is about
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it
         self.passes: list[Any] = []  # backward passes that began here (compile/known_pass.py)
@@ -192,9 +203,16 @@ class Step:
                     except AttributeError:
                         if is_made(x, run):
                             return False
-                        if x._wait is not run and not x._wait.probe:
+                        if want.side is not HERE:
+                            form = form_there(x, want.side)
+                            if form is None and x._wait is not run:
+                                return False
+                        elif x._wait is not run and not x._wait.probe:
                             x._data  # noqa: B018  it waits elsewhere, in another thread
                         form = x._form
+                    else:
+                        if want.side is not HERE:
+                            return False
                     if form is not want.last() and not want.fits(form):
                         return False
                     if (form.base is not None or id(form) in lent) and is_lent(x):
@@ -298,15 +316,3 @@ def forget_all() -> None:
 
 
 when_chosen.append(forget_all)  # the work of programs is cut for some number of threads
-
-
-def laid_out(array: np.ndarray, form: np.ndarray) -> np.ndarray:
-    """A result in the layout that was foretold."""
-    if array.strides == form.strides or array.size <= 1:
-        return array
-    pairs = zip(array.strides, form.strides, form.shape)
-    if all(own == foretold for own, foretold, extent in pairs if extent > 1):
-        return array
-    fresh = np.empty_like(form)
-    fresh[...] = array
-    return fresh

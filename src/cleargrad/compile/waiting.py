@@ -38,8 +38,10 @@ from cleargrad.compile.again import way_of
 from cleargrad.compile.computing import LENGTH, SHORT, compute, is_short
 from cleargrad.compile.known_pass import pass_of
 from cleargrad.compile.pass_behind import Before, go_behind
+from cleargrad.compile.sides import HERE, Here, side_of
 from cleargrad.compile.traces import FREE, Fixed, Made, Source, Step, Tree, is_made, trees
 from cleargrad.compile.trial import Trial
+from cleargrad.core.device import Held, device
 from cleargrad.core.dtype import dtype, when_default_changes
 from cleargrad.core.layout import ghost, ghost_of
 from cleargrad.core.mode import SEEN, at_once, mode
@@ -55,13 +57,14 @@ from cleargrad.core.tensor import (
     lookers,
     new,
     tick,
+    value_in,
     value_of,
     wrap,
 )
 from cleargrad.errors import error, user_frame, user_place
 from cleargrad.graph.passes import DRAWS
 from cleargrad.ops.apply import call, check_operands, link
-from cleargrad.ops.inplace import is_elsewhere
+from cleargrad.ops.inplace import write
 from cleargrad.ops.op import Op
 from cleargrad.ops.record import CaptureError, Recorder, blank_results
 
@@ -71,6 +74,7 @@ CROWD = 8  # operands that are there, from which on a call is made at once
 # Why traces end.
 LOOK, END, ROUND = "somebody looks at a value", "the function returns", "changed weights are used again"
 WRITE = "memory is written that others than tensors can see"
+DEVICE = "calls go on on another device"
 MANY = 40_000  # steps of all traces together, from which on they are forgotten
 
 # One thread's calls wait at a time: whoever goes on first computes what waits in another thread. So no tensor waits
@@ -108,6 +112,15 @@ class Run:
         self.held = 0  # bytes of sources
         self.open = True
         self.failure: BaseException | None = None
+
+    @property
+    def side(self) -> Here:
+        """Where all lies that waits."""
+        return self.at.side
+
+    @property
+    def place(self) -> device:
+        return self.at.side.place
 
     def __enter__(self) -> Run:
         return self
@@ -277,9 +290,17 @@ class Waiter:
         return step
 
     def learn(
-        self, run: Run, facts: tuple, act: Act, operands: Sequence, forms: list, fixed: bool = False
+        self,
+        run: Run,
+        facts: tuple,
+        act: Act,
+        operands: Sequence,
+        forms: list,
+        fixed: bool = False,
+        side: Here | None = None,
     ) -> Step:
         """A new step behind the last."""
+        side = run.side if run.steps else side or side_of_all(operands)
         wants: list[Any] = []
         seen: dict[int, int] = {}
         slot = len(run.tensors)
@@ -293,18 +314,39 @@ class Waiter:
             if found is None:
                 seen[id(x)] = slot
                 slot += 1
-                wants.append(Source(x._form))
+                wants.append(Source(x._form, side))
             else:
                 wants.append(found)
         if not fixed:
             free_numbers(run, facts, wants, operands)
-        step = Step(facts, act, tuple(wants), forms, user_place(), len(run.tensors))
+        step = Step(facts, act, tuple(wants), forms, user_place(), len(run.tensors), side)
         run.at.others.append(step)
         run.at.next = step
         self.tree.size += 1
         taken = self.follow(run, facts, operands)
         assert taken is step
         return step
+
+    def takes(self, operands: Sequence) -> bool:
+        """Whether a call may wait: what it is about lies on one side, and so does what waits already.
+
+        A device has the right of way: what waits on the CPU then is computed.
+        """
+        found = None
+        for x in operands:
+            if isinstance(x, Tensor):
+                side = side_of(x)
+                if side is None or (found is not None and side is not found):
+                    return False
+                found = side
+        run = self.run
+        if found is None:
+            return run.side is HERE
+        if run.steps and run.side is not found:
+            if run.side is not HERE:
+                return False
+            self.flush(DEVICE)
+        return True
 
     # Calls -------------------------------------------------------------------------------------------------
 
@@ -351,7 +393,7 @@ class Waiter:
 
     def call_carefully(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         """A call of an op waits."""
-        if self.aside or op.name in DRAWS or "stream" in attrs or any(map(is_elsewhere, operands)):
+        if self.aside or op.name in DRAWS or "stream" in attrs or not self.takes(operands):
             outs = call_at_once(op, operands, attrs)
             if self.witness is not None:
                 self.witness.drew(op, operands, attrs, outs)
@@ -440,13 +482,16 @@ class Waiter:
             run.add_made(alias)
         return alias
 
-    def constant(self, data: np.ndarray) -> Tensor:
-        """A tensor of known elements."""
+    def constant(self, data: np.ndarray, beside: Tensor) -> Tensor:
+        """A tensor of known elements, where another tensor lies."""
         with self.begun() as run:
-            facts = (Given, data.shape, data.dtype, data.tobytes())
+            side = side_of(beside)
+            assert side is not None
+            facts = (Given, data.shape, data.dtype, data.tobytes(), side.place)
             step = self.follow(run, facts, ())
             if step is None:
-                step = self.learn(run, facts, Given(data), (), [ghost(data.shape, data.dtype)])
+                form = ghost(data.shape, data.dtype)
+                step = self.learn(run, facts, Given(data), (), [form], side=side)
             tensor = wrap(step.forms[0])
             run.add_made(tensor)
         return tensor
@@ -464,7 +509,7 @@ class Waiter:
                 run.cover(seen)
                 return
         self.flush(WRITE)  # others than tensors may see the memory
-        np.copyto(target._data, value._data, casting="unsafe")
+        write(target, value_in(value))
 
     def change_again(self, op: Op, operands: tuple) -> bool:
         """The short way of writes in place that come as they came the last time; False, and nothing is done, for
@@ -552,6 +597,8 @@ class Waiter:
         kind = factor._form.dtype
         if self.aside or mode.grad or factor._form.ndim or kind.kind != "f" or kind.itemsize < 4:
             return False
+        if not self.takes((factor, *targets)):
+            return False
         with self.begun() as run:
             seen: list[list[Tensor]] = []
             for target in targets:
@@ -583,9 +630,10 @@ class Waiter:
                 operands.append(x)
                 parts = parts or (isinstance(x, Tensor) and x._form.base is not None)
             states.append(tuple(state))
-        if mode.grad or parts or lent or self.run.copies:
+        apart = not self.takes(operands)
+        if mode.grad or apart or parts or lent or self.run.copies:
             written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
-            if mode.grad or self.run.reads_copies(written) or any(map(is_lent, written)):
+            if mode.grad or apart or self.run.reads_copies(written) or any(map(is_lent, written)):
                 self.flush()
                 with at_once():
                     optimizer._make_step(group, options, items)
@@ -641,7 +689,7 @@ class Waiter:
 
     def pull(self, node: Node, grad: Any, wanted: tuple | None) -> Any:
         """What a node hands on in a backward pass."""
-        if self.aside or mode.grad or node.saved is FREED:
+        if self.aside or mode.grad or node.saved is FREED or not self.takes(list_of(grad)):
             return node.pull(grad, wanted)
         with self.begun() as run:
             steps = chosen(node, wanted)
@@ -649,6 +697,8 @@ class Waiter:
             grads = grad if type(grad) is list else [grad]
             places = [position for step in steps for position in step.positions]
             operands = [*grads, *[unpack(saved[position]) for position in places]]
+            if not self.takes(operands):
+                return node.pull(grad, wanted)
             facts = (Pulled, node.plan.steps, wanted, ends_of(node), node.attrs)
             step = self.follow(run, facts, operands)
             if step is None:
@@ -704,8 +754,7 @@ class Waiter:
                     self.tree.forget()
                 self.run = Run(self)
             for tensor in run.written:  # what is written now is where it was
-                tensor._data = tensor._form
-                del tensor._wait
+                run.side.give(tensor, tensor._form)
             try:
                 ending = compute(run, self.tree, self.make, why)
                 self.alone = self.alone or ending is None
@@ -780,7 +829,10 @@ def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
     try:
         value_of(x)
     except AttributeError:
-        if not getattr(getattr(x, "_wait", None), "probe", False):
+        holder = getattr(x, "_wait", None)
+        if type(holder) is Held:
+            return call_at_once(op, operands, attrs)
+        if not getattr(holder, "probe", False):
             x._data  # noqa: B018  it waits in another thread
     try:
         result = op.run(x._form, **attrs)
@@ -792,6 +844,11 @@ def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
 def call_at_once(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
     with at_once():
         return call(op, operands, attrs)
+
+
+def side_of_all(operands: Sequence) -> Here:
+    """Where the operands of a call lie."""
+    return next((side for x in operands if isinstance(x, Tensor) and (side := side_of(x))), HERE)
 
 
 def list_of(forms: Any) -> list:

@@ -78,6 +78,7 @@ class Driver:
 
     type: str  # as in `device.type`
     has_values = True  # whether what is computed there can be known
+    generator: Any = None  # of random numbers; without one of its own, the CPU's are copied
     addressed = False  # whether memory is an array at the device's address, which is the layout as well
 
     def place(self, asked: device) -> device:
@@ -91,6 +92,21 @@ class Driver:
     def receive(self, array: np.ndarray) -> Any:
         """A copy of an array, laid out as it is."""
         raise NotImplementedError
+
+    def receive_later(self, array: np.ndarray) -> Any:
+        """The same, perhaps beside Python's work: pinned memory must then stay as it is until it is copied."""
+        return self.receive(array)
+
+    def pin(self, array: np.ndarray) -> np.ndarray:
+        """A copy of an array in memory of the CPU that the device reads by itself."""
+        raise NotImplementedError
+
+    def is_pinned(self, array: np.ndarray) -> bool:
+        """Whether an array lies in such memory."""
+        return False
+
+    def keep_until(self, memory: Any, stream: Any) -> None:
+        """Memory is not given out again before what a stream was asked for is done."""
 
     def give(self, memory: Any, form: np.ndarray) -> np.ndarray:
         """A copy of a value as an array of this layout."""
@@ -107,12 +123,22 @@ class Driver:
         """
         raise NotImplementedError
 
+    def made(self, op: Any, arrays: list, attrs: dict[str, Any]) -> list:
+        """What an op gives that is no view, of arrays at addresses, laid out as it comes. This and `program` are
+        asked of `addressed` drivers, whose calls can wait."""
+        raise NotImplementedError
+
+    def program(self, graph: Any) -> Any:
+        """What runs a graph on this device, with the methods of devices/cpu/programs/program.py."""
+        raise NotImplementedError
+
     def synchronize(self) -> None:
         """Returns when all that was asked for has been done."""
 
 
 drivers: dict[str, Driver] = {}  # by type
 makers: dict[str, Callable[[], Driver | None]] = {}  # of drivers that are made when they are first asked for
+absent: dict[str, Callable[[], str | None]] = {}  # what there is not that such a type needs, in words
 
 
 def register(driver: Driver) -> None:
@@ -120,6 +146,17 @@ def register(driver: Driver) -> None:
     if driver.type not in KNOWN:
         KNOWN.append(driver.type)
     drivers[driver.type] = driver
+
+
+def is_usable(type: str) -> bool:
+    """Whether tensors can lie on a type of device; asking makes no driver."""
+    return type in drivers or (type in absent and absent[type]() is None)
+
+
+class Memory:
+    """What owns memory of an `addressed` device; arrays at its address lead to it by their bases."""
+
+    __slots__ = ()
 
 
 class Elsewhere(NotImplementedError):
@@ -183,14 +220,18 @@ def on_host(value: np.ndarray | Held) -> np.ndarray:
     return value.driver.give(value.memory, value.form) if isinstance(value, Held) else value
 
 
-def on_device(value: np.ndarray | Held, place: device) -> np.ndarray | Held:
-    """A value on a device: itself if it is there, else a copy."""
+def on_device(value: np.ndarray | Held, place: device, later: bool = False) -> np.ndarray | Held:
+    """A value on a device: itself if it is there, else a copy, which may be made `later`."""
     if place == (value.place if isinstance(value, Held) else CPU):
         return value
     array = on_host(value)
     if place is CPU:
         return array
-    return hold(place, lambda driver: driver.receive(array), ghost_of(array))
+    return hold(
+        place,
+        lambda driver: driver.receive_later(array) if later else driver.receive(array),
+        ghost_of(array),
+    )
 
 
 # Where new tensors go --------------------------------------------------------------------------------------
@@ -238,7 +279,9 @@ def unavailable(place: device) -> Exception:
     fix = "use device='cpu', or choose with torch.cuda.is_available()"
     if place.type in ("cuda", "xpu"):
         rule = f"Torch not compiled with {place.type.upper()} enabled"
-        return error(AssertionError, "device", rule, asked=str(place), fix=fix)
+        because = absent[place.type]() if place.type in absent else None
+        facts = {} if because is None else {"because": because}
+        return error(AssertionError, "device", rule, asked=str(place), fix=fix, **facts)
     rule = f"the device {str(place)!r} is not available in this build"
     return error(RuntimeError, "device", rule, fix=fix)
 

@@ -9,12 +9,45 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from cleargrad.errors import error
+from cleargrad.errors import OutOfMemoryError, error
 
 UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}
 ROOM = 2  # the rest of a step needs memory as well: so many times what the failed op asked for
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """What is known when a device has no memory left, in bytes."""
+
+    device: str
+    asked: int
+    free: int
+    held: int  # by tensors
+    total: int
+
+
+def out_of_memory(op: str, known: Shortage, operands: Iterable[Any] = ()) -> OutOfMemoryError:
+    """The error of a device, in words that programs look for."""
+    rule = f"CUDA out of memory. Tried to allocate {readable(known.asked)}."
+    fix = advice(known.asked, known.free, batch_of(operands))
+    if known.asked <= known.free:
+        fix = "there is room, in pieces: torch.cuda.empty_cache() gives back what is kept for later"
+    found: Any = error(
+        OutOfMemoryError,
+        op,
+        rule,
+        **{
+            "asked for": readable(known.asked),
+            "free": f"{readable(known.free)} of {readable(known.total)} on {known.device}",
+            "held": f"{readable(known.held)} by tensors of this program",
+            "fix": f"{fix}; or keep less for backward, with torch.utils.checkpoint",
+        },
+    )
+    found.shortage = known
+    return found
 
 
 def shortage(op: str, failure: BaseException, operands: Iterable[Any] = ()) -> Exception:

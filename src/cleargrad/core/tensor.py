@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cleargrad.core.device import CPU, Held, device, on_device
+from cleargrad.core.device import CPU, Held, Memory, device, on_device
 from cleargrad.core.dtype import OF_NUMPY, dtype
 from cleargrad.core.mode import mode
 from cleargrad.core.shape import Size
@@ -171,19 +171,26 @@ def wrap(data: np.ndarray, edge=None) -> Tensor:
 
 
 def held(tensor: Tensor) -> Held | None:
-    """Where the value of a tensor lies, if not on the CPU."""
+    """Where the value of a tensor lies, if not on the CPU; if it waits there, it is computed now."""
     try:
         value_of(tensor)
     except AttributeError:
         found = getattr(tensor, "_wait", None)
+        if found is not None and type(found) is not Held and found.place is not CPU:
+            found.look(tensor)
+            found = getattr(tensor, "_wait", None)
         return found if type(found) is Held else None
     return None
 
 
 def place_of(tensor: Tensor) -> device:
-    """The device of a tensor."""
-    found = held(tensor)
-    return CPU if found is None else found.place
+    """The device of a tensor, whether its value is there or waits."""
+    try:
+        value_of(tensor)
+    except AttributeError:
+        found = getattr(tensor, "_wait", None)
+        return CPU if found is None else found.place
+    return CPU
 
 
 def put(tensor: Tensor, value: np.ndarray | Held) -> None:
@@ -230,7 +237,7 @@ def check_values(name: str, tensor: Tensor) -> None:
 
 def is_seen(tensor: Tensor) -> bool:
     """Whether the values of a tensor are at hand, so that bad ones can be refused before they are used."""
-    return mode.recorder is None and held(tensor) is None
+    return mode.recorder is None and place_of(tensor) is CPU
 
 
 def cell_of(tensor: Tensor) -> list:
@@ -303,7 +310,7 @@ def owner_of(data: Any) -> Any:
 def is_lent(tensor: Tensor) -> bool:
     """Whether others than tensors can see the memory, and may change it at any time."""
     owner = owner_of(tensor._form)
-    return not isinstance(owner, np.ndarray) or id(owner) in lent
+    return not isinstance(owner, (np.ndarray, Memory)) or id(owner) in lent
 
 
 def note_lent(data: np.ndarray, seen: np.ndarray | None = None) -> None:

@@ -3,9 +3,9 @@
 Read next: devices/meta.py.
 """
 
-from cleargrad.core.device import makers, register
+from cleargrad.core.device import absent, makers, register
 from cleargrad.devices import cuda
 from cleargrad.devices.meta import Meta
 
 register(Meta())
-makers["cuda"] = cuda.driver
+makers["cuda"], absent["cuda"] = cuda.driver, cuda.missing

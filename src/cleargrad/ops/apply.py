@@ -19,10 +19,10 @@ from cleargrad.core.device import CPU, Driver, Elsewhere, Held, device, on_host
 from cleargrad.core.layout import ghost, ghost_in_order, ghost_of
 from cleargrad.core.mode import SPECIAL, gate, mode
 from cleargrad.core.shape import Spec
-from cleargrad.core.shortage import shortage
+from cleargrad.core.shortage import out_of_memory, shortage
 from cleargrad.core.tensor import IN_NO_GRAD, Tensor, as_array, held, mark_inference, put, wrap, wrap_view
 from cleargrad.devices.cpu.native import BETWEEN, next_call, notice
-from cleargrad.errors import error, user_frame
+from cleargrad.errors import OutOfMemoryError, error, user_frame
 from cleargrad.expr.expr import Expr, substitute
 from cleargrad.ops.op import NO_GRAD, Op
 
@@ -135,6 +135,9 @@ def results_elsewhere(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         found = layouts_of(op, operands, attrs, spec)
         forms = found if isinstance(found, list) else [found]
         results = driver.run(op, given, attrs, forms)
+    except OutOfMemoryError as failure:
+        known: Any = failure.shortage
+        raise (failure if known is None else out_of_memory(op.name, known, operands)) from None
     except Exception as failure:
         raise failure from None  # that the array was looked for on the CPU first is no part of it
     values = [Held(place, driver, result, form) for result, form in zip(results, forms, strict=True)]

@@ -164,11 +164,11 @@ moved = opaque(
 )
 
 
-def transfer(input: Tensor, place: devices.device) -> Tensor:
-    """A copy on another device, tied to the graph."""
+def transfer(input: Tensor, place: devices.device, later: bool = False) -> Tensor:
+    """A copy on another device, tied to the graph; it may be made `later` than Python goes on."""
     if mode.recorder is not None:
         mode.recorder.refuse("to")
-    value = devices.on_device(value_in(input), place)
+    value = devices.on_device(value_in(input), place, later)
     there, form = ([value], value.form) if type(value) is devices.Held else (None, value)
     attrs = {"device": place, "source": place_of(input)}
     with at_once():
@@ -223,7 +223,7 @@ def to(
     if target.numpy != input._form.dtype or (copy and there == place):
         input = cast(input, dtype=target)
     if there != place:
-        input = transfer(input, there)
+        input = transfer(input, there, flags[0] if flags else non_blocking)
     if memory_format is preserve_format or is_laid_out(input._form, memory_format):
         return input
     return copy_of(input, layout=memory_format)
@@ -284,7 +284,8 @@ def cuda(
     memory_format: memory_format = preserve_format,
 ) -> Tensor:
     """The tensor on a GPU."""
-    return to(self, "cuda" if device is None else device, memory_format=memory_format)
+    where = "cuda" if device is None else device
+    return to(self, where, non_blocking=non_blocking, memory_format=memory_format)
 
 
 Tensor.cuda = cuda
@@ -319,7 +320,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Writes `src`, broadcast and converted, into this tensor."""
     check_tensor("copy_", src, "src")
     if place_of(src) != place_of(self):
-        src = transfer(src, place_of(self))
+        src = transfer(src, place_of(self), non_blocking)
     if src._form.shape != self._form.shape:
         if broadcast("copy_", self._form.shape, src._form.shape) != self._form.shape:
             rule = f"output with shape {list(self._form.shape)} doesn't match {list(src._form.shape)}"

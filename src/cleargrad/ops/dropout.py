@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.device import CPU
 from cleargrad.core.generator import default_generator
 from cleargrad.core.shape import Spec
-from cleargrad.core.tensor import Tensor, held
+from cleargrad.core.tensor import Tensor, place_of
 from cleargrad.devices.cpu.arrays.precision import widen
 from cleargrad.errors import error
 from cleargrad.ops.creation import FUNCTIONS, zeros
@@ -33,7 +34,7 @@ ALPHA = 1.7580993408473766  # minus the limit of SELU at minus infinity: its sca
 def coins(input: Tensor, p: float, shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> Tensor:
     """Ones with probability 1 − p, else zeros, of the input's dtype and on its device."""
     attrs = {"shape": shape, "dtype": input.dtype, "order": order, "stream": default_generator}
-    beside = None if held(input) is None else input.new_empty(shape)
+    beside = None if place_of(input) is CPU else input.new_empty(shape)
     return coin_op(beside, parameters=(1 - p,), **attrs)
 
 

@@ -37,7 +37,7 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     target = operands[0]
     name = op.name + "_"
     check_memory(target, name)
-    if mode.waiter is not None and mode.recorder is None and any(map(is_elsewhere, operands)):
+    if mode.waiter is not None and mode.recorder is None and not mode.waiter.takes(operands):
         with at_once():
             return call_inplace(op, operands, attrs)
     if mode.simply is not None and mode.simply.change(op, operands, attrs):
@@ -81,10 +81,6 @@ def call_inplace(op: Op, operands: tuple, attrs: dict[str, Any]) -> Tensor:
     return target
 
 
-def is_elsewhere(x: Any) -> bool:
-    return isinstance(x, Tensor) and held(x) is not None
-
-
 def write(target: Tensor, value: np.ndarray | Held) -> None:
     """Copies a value of the same shape into the memory of a tensor, from any device to any."""
     place = held(target)
@@ -119,7 +115,7 @@ def keep_old_value(op: Op, operands: tuple, edges: tuple) -> tuple:
 
 def old_value(x: Tensor, edge: Node | Output | None) -> Tensor:
     """A tensor that keeps what another holds now."""
-    if held(x) is not None or (mode.waiter is not None and mode.recorder is None):
+    if (mode.waiter is not None and mode.recorder is None) or held(x) is not None:
         before = mode.turn(False)
         try:
             kept = x.clone()
@@ -174,7 +170,7 @@ def assign(
         edge = edge_of(value) if mode.grad else None
     if mode.recorder is not None:
         mode.recorder.write(target, value)
-    elif mode.waiter is not None and not (is_elsewhere(target) or is_elsewhere(value)):
+    elif mode.waiter is not None and mode.waiter.takes((target, value)):
         mode.waiter.write(target, value)
     else:
         write(target, value_in(value))

@@ -65,18 +65,18 @@ def check_within(load: Load, where: str) -> None:
 def check_members(nest: Nest, where: str) -> None:
     """Members have the loops of their nest, and take only what earlier members have made."""
     made: set[int] = set()
-
-    def check(lazy: Lazy) -> None:
-        if isinstance(lazy, Ref) and id(lazy.member) not in made:
-            raise broken(where, f"{lazy} is taken before it is made")
-        if isinstance(lazy, Load) and lazy.shape != nest.space:
-            raise broken(where, f"{lazy} has the loops {lazy.shape}, its nest {nest.space}")
-        for part in lazy.operands if isinstance(lazy, Map) else [x for x, *_ in getattr(lazy, "index", ())]:
-            check(part)
-
     for member in nest.members:
-        check(member.formula)
+        check_formula(member.formula, nest, made, where)
         made.add(id(member))
+
+
+def check_formula(lazy: Lazy, nest: Nest, made: set[int], where: str) -> None:
+    if isinstance(lazy, Ref) and id(lazy.member) not in made:
+        raise broken(where, f"{lazy} is taken before it is made")
+    if isinstance(lazy, Load) and lazy.shape != nest.space:
+        raise broken(where, f"{lazy} has the loops {lazy.shape}, its nest {nest.space}")
+    for part in lazy.operands if isinstance(lazy, Map) else [x for x, *_ in getattr(lazy, "index", ())]:
+        check_formula(part, nest, made, where)
 
 
 def check_order(schedule: Schedule, stage: str) -> None:

@@ -19,10 +19,14 @@ from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
-from zlib_ng.zlib_ng import crc32  # several times as fast as the one in Python's zlib
 
 from cleargrad.errors import error
 from cleargrad.storage import Memory
+
+try:
+    from zlib_ng.zlib_ng import crc32  # several times as fast as the one in Python's zlib
+except ImportError:
+    from zlib import crc32
 
 ALIGNMENT = 64
 SMALL = 1 << 20  # bytes that are not worth a thread

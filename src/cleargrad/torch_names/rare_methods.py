@@ -15,7 +15,7 @@ from cleargrad.autograd.node import edge_of, strides_of
 from cleargrad.core import device as devices
 from cleargrad.core.dtype import OF_NUMPY
 from cleargrad.core.mode import settle
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, held, wrap
 from cleargrad.errors import error
 from cleargrad.tensor import method
 
@@ -30,7 +30,7 @@ def answer(name: str, value: Any) -> None:
 
 
 # Conjugates and negatives are computed at once, so no tensor is one that is still to be taken.
-for _name in ("is_conj", "is_neg", "is_distributed", "is_pinned"):
+for _name in ("is_conj", "is_neg", "is_distributed"):
     answer(_name, False)
 answer("sparse_dim", 0)
 
@@ -180,15 +180,34 @@ def is_shared(self: Tensor) -> bool:
 
 
 @method
-def pin_memory(self: Tensor, device: Any = None) -> NoReturn:
-    """Memory that a GPU can read directly; PyTorch refuses without one."""
-    rule = "Cannot access accelerator device when none is available."
-    raise error(RuntimeError, "pin_memory", rule, fix="pin only if torch.cuda.is_available()")
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor in memory of the CPU that a GPU reads by itself: a copy, or itself."""
+    if not devices.is_usable("cuda"):
+        rule = "Cannot access accelerator device when none is available."
+        raise error(RuntimeError, "pin_memory", rule, fix="pin only if torch.cuda.is_available()")
+    if held(self) is not None:
+        rule = f"cannot pin '{self.type()}': only dense CPU tensors can be pinned"
+        raise error(RuntimeError, "pin_memory", rule, tensor=self)
+    if self.is_pinned():
+        return self
+    devices.check("cuda")
+    return wrap(devices.drivers["cuda"].pin(self._data))
 
 
 @method
-def record_stream(self: Tensor, stream: Any) -> NoReturn:
-    raise error(RuntimeError, "record_stream", "there are no streams on a CPU")
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether a GPU reads the tensor's memory by itself."""
+    driver = devices.drivers.get("cuda")
+    return driver is not None and held(self) is None and driver.is_pinned(self._data)
+
+
+@method
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Memory of the tensor is not given out again before what a stream was asked for until now is done."""
+    found = held(self)
+    if found is None:
+        raise error(RuntimeError, "record_stream", "there are no streams on a CPU")
+    found.driver.keep_until(found.memory, stream)
 
 
 @method

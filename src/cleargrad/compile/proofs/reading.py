@@ -17,6 +17,7 @@ from typing import Any
 from cleargrad.autograd.modes import enable_grad, no_grad
 from cleargrad.compile.proofs.guards import Guards, is_library
 from cleargrad.compile.proofs.rewriting import WITNESS, Unproven
+from cleargrad.compile.sides import HERE
 from cleargrad.core.device import device
 from cleargrad.core.dtype import dtype
 from cleargrad.core.shape import Size
@@ -45,6 +46,8 @@ class Probe:
     """Stands in the place of a value that is there: whoever looks is seen."""
 
     probe = True
+    side = HERE
+    place = HERE.place
 
     def __init__(self, witness: Reader) -> None:
         self.witness = witness

@@ -35,6 +35,7 @@ from cleargrad.compile.proofs.reading import (
     uncover,
 )
 from cleargrad.compile.proofs.rewriting import Unproven, rewritten
+from cleargrad.compile.sides import HERE
 from cleargrad.core.generator import default_generator
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor
@@ -532,6 +533,8 @@ class Witness(Reader):
             return
         if ending is None:
             self.fail("its calls are made one by one as yet")
+        if run.side is not HERE:
+            self.fail("values lie on another device")
         made = [(slot, tensor) for slot, ref in run.made if (tensor := ref()) is not None]
         self.runs.append((ending, list(run.tensors), list(run.numbers), made, (why, user_place())))
         for tensor in (*run.tensors, *[tensor for _, tensor in made]):

@@ -11,6 +11,8 @@ from functools import cache
 
 from cleargrad.core.device import Driver
 
+INSTALL = "pip install 'cleargrad[cuda]'"
+
 
 @cache
 def gpus() -> int:
@@ -31,7 +33,7 @@ def missing() -> str | None:
     if not gpus():
         return "no NVIDIA driver was found on this machine, or it knows no GPU"
     if importlib.util.find_spec("cupy") is None:
-        return "CuPy is not installed, through which cleargrad reaches the GPU"
+        return f"there is a GPU, but not CuPy, through which cleargrad reaches it: {INSTALL}"
     return None
 
 

@@ -17,13 +17,22 @@ import numpy as np
 from cleargrad.core.device import Driver, Held, device
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import wrap
-from cleargrad.devices.cuda import parts
+from cleargrad.devices.cuda import gpus, parts
 from cleargrad.devices.cuda.calls import CALLS
 from cleargrad.devices.cuda.copying import Copying
-from cleargrad.devices.cuda.program import CudaProgram, address_of, array_at, is_on_gpu, new_array, on_gpu
-from cleargrad.devices.cuda.runtime import Runtime
+from cleargrad.devices.cuda.program import (
+    CudaProgram,
+    Place,
+    address_of,
+    array_at,
+    is_on_gpu,
+    new_array,
+    on_gpu,
+)
+from cleargrad.devices.cuda.queues import pinned_of
+from cleargrad.devices.cuda.runtime import Block, Runtime
 from cleargrad.devices.cuda.text import HELD
-from cleargrad.errors import error
+from cleargrad.errors import AcceleratorError, error
 from cleargrad.ops.op import OPAQUE, PARTS
 from cleargrad.ops.record import CaptureError, Recorder
 from cleargrad.schedule.formulas import kind_of
@@ -53,19 +62,44 @@ class Cuda(Driver):
 
     def __init__(self, runtime: Runtime | None = None) -> None:
         self._runtime = runtime
+        self.index = 0  # of the GPU that this process works with
         self.programs: dict[Any, CudaProgram | None] = {}
         self.copies: dict[Any, Copying] = {}
+        self.places: dict[int, device] = {}
         self.on_host: Counter[str] = Counter()  # calls that the CPU made, by op
         self.lock = threading.RLock()
 
     @property
     def runtime(self) -> Runtime:
         if self._runtime is None:
-            self._runtime = Runtime()
+            self._runtime = Runtime(self.index)
         return self._runtime
 
+    @property
+    def is_started(self) -> bool:
+        return self._runtime is not None
+
     def place(self, asked: device) -> device:
-        return device("cuda", asked.index or 0)
+        if asked.index is not None and asked.index != self.index:
+            self.choose(asked.index)
+        return self.places.setdefault(self.index, device("cuda", self.index))
+
+    def choose(self, index: int) -> None:
+        """The process works with this GPU; it can be chosen until the first work."""
+        if index == self.index:
+            return
+        if index >= self.count:
+            rule = f"CUDA error: invalid device ordinal: there is no GPU {index}"
+            raise error(AcceleratorError, "cuda", rule, gpus=self.count)
+        if self.is_started:
+            rule = f"a process works with one GPU, and this one works with cuda:{self.index}"
+            fix = "start a process for each GPU, and call torch.cuda.set_device(rank) there before all else"
+            raise error(RuntimeError, "cuda", rule, asked=f"cuda:{index}", fix=fix)
+        self.index = index
+
+    @property
+    def count(self) -> int:
+        return max(gpus(), 1)
 
     # Memory ------------------------------------------------------------------------------------------------
 
@@ -73,7 +107,31 @@ class Cuda(Driver):
         return new_array(self.runtime, form.shape, form.dtype, form.strides)
 
     def receive(self, array: np.ndarray) -> np.ndarray:
-        return on_gpu(self.runtime, array)
+        there = on_gpu(self.runtime, array)
+        if pinned_of(array) is not None:
+            self.runtime.queues.current.synchronize()
+        return there
+
+    def receive_later(self, array: np.ndarray) -> np.ndarray:
+        there = on_gpu(self.runtime, array)
+        pinned = pinned_of(array)
+        if pinned is not None and self.runtime.queues.recording is None:
+            pinned.event = self.runtime.queues.mark()
+        return there
+
+    def pin(self, array: np.ndarray) -> np.ndarray:
+        return self.runtime.queues.pin(array)
+
+    def is_pinned(self, array: np.ndarray) -> bool:
+        return pinned_of(array) is not None
+
+    def keep_until(self, memory: np.ndarray, stream: Any) -> None:
+        block: Any = memory
+        while not isinstance(block, Block):
+            block = block.owner if isinstance(block, Place) else block.base
+        if block.streams is None:
+            block.streams = (self.runtime.queues, [])
+        block.streams[1].append(stream._stream)
 
     def give(self, memory: np.ndarray, form: np.ndarray) -> np.ndarray:
         if not memory.flags.c_contiguous:
@@ -156,6 +214,9 @@ class Cuda(Driver):
             with self.lock:
                 return program.run(given)
         return self.made_on_host(op, arrays, attrs)
+
+    def program(self, graph: Any) -> CudaProgram:
+        return CudaProgram(graph, self.runtime, self)
 
     def program_of(self, op: Any, arrays: list, attrs: dict[str, Any]) -> tuple[CudaProgram | None, list]:
         """The program of a call, and what it is run on; None if there is none."""

@@ -17,6 +17,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -52,11 +53,26 @@ STARTS = {"add": 0, "mul": 1, "logical_and": True, "logical_or": False}
 class Launch:
     """A kernel with its arguments, and how many threads run it."""
 
-    name: str
-    source: str
+    body: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     words: list[Any]  # ("address", load), ("error",), ("work", bytes from the entry's work on)
+    functions: str = ""  # that the body calls, with @ for the kernel's name
+    shared: int = 0  # bytes of shared memory
+    parted: bool = True  # whether it can be a part of another kernel
+
+    @cached_property
+    def name(self) -> str:
+        return "k" + hashlib.sha256(f"{self.head}{self.functions}{self.body}".encode()).hexdigest()[:20]
+
+    @property
+    def head(self) -> str:
+        return f"{max(len(self.words), 1)}, {prod(self.block)}"
+
+    @property
+    def source(self) -> str:
+        text = f"{self.functions}KERNEL({self.name}, {self.head}) {{\n{self.body}\n}}\n"
+        return text.replace("@", self.name)
 
 
 @dataclass
@@ -120,7 +136,7 @@ class Emitter:
         """Another kernel."""
         self.lines = Lines(self.names)
         self.words, self.slots = [], {}
-        self.made = {}
+        self.made, self.shared = {}, 0
 
     def say(self, line: str) -> None:
         self.lines.lines.append(line)
@@ -145,11 +161,14 @@ class Emitter:
 
     def launch(self, grid: tuple, block: tuple) -> Launch:
         body = "\n".join(self.lines.lines)
-        head = f"{max(len(self.words), 1)}, {prod(block)}"
-        name = "k" + hashlib.sha256(f"{head}{body}".encode()).hexdigest()[:20]
-        source = f"KERNEL({name}, {head}) {{\n{body}\n}}\n"
         grid = (*grid, *(1,) * (3 - len(grid)))
-        return Launch(name, source, grid, (*block, *(1,) * (3 - len(block))), self.words)
+        block = (*block, *(1,) * (3 - len(block)))
+        return Launch(body, grid, block, self.words, shared=self.shared)
+
+    def room(self, kind: str, name: str, size: int) -> None:
+        """Shared memory for so many values."""
+        self.say(f"SHARED({HELD[kind]}, {name}, {size})")
+        self.shared += size * max(4, np.dtype(kind).itemsize)
 
     def word(self, key: Any, word: Any) -> str:
         if key not in self.slots:
@@ -411,7 +430,7 @@ class Rows(Emitter):
             kind = kind_of(member.rule.working if joins else member.place.dtype)
             size = self.rows_abreast * (self.threads if joins else 1)
             self.rooms[id(member)] = f"room{number}"
-            self.say(f"SHARED({HELD[kind]}, room{number}, {size})")
+            self.room(kind, f"room{number}", size)
         for depth in depths:
             now = [member for member in members if self.depth(member.formula) == depth]
             row = [member for member in now if self.is_scalar(member)]
@@ -458,7 +477,7 @@ class Rows(Emitter):
         joining = [member for member in members if member.reduce is not None]
         for number, member in enumerate(joining):
             self.rooms[id(member)] = f"room{number}"
-            self.say(f"SHARED({HELD[kind_of(member.rule.working)]}, room{number}, {self.threads})")
+            self.room(kind_of(member.rule.working), f"room{number}", self.threads)
         length = -(-self.extent // self.pieces)
         with self.phase():
             self.unravel_row("blockIdx.y")
@@ -589,7 +608,7 @@ class Columns(Emitter):
         rooms = {}
         for number, member in enumerate(members):
             rooms[id(member)] = f"room{number}"
-            self.say(f"SHARED({HELD[kind_of(member.rule.working)]}, room{number}, {WIDE * self.deep})")
+            self.room(kind_of(member.rule.working), f"room{number}", WIDE * self.deep)
         piece = -(-self.length // self.pieces)
         row_axis, col_axis = len(self.nest.rows) - 1, self.rank - 1
         at = f"threadIdx.y * {WIDE} + threadIdx.x"

@@ -8,27 +8,35 @@ goes is copied out, and all that lies between is asked for by one call. Read nex
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from cleargrad.core.device import Memory
 from cleargrad.core.layout import ghost
-from cleargrad.core.tensor import Tensor
+from cleargrad.core.tensor import Tensor, owner_of
 from cleargrad.devices.cuda import target
-from cleargrad.devices.cuda.nests import Launch, kernels_of
+from cleargrad.devices.cuda.nests import Kernels, kernels_of
 from cleargrad.devices.cuda.parts import expanded
 from cleargrad.devices.cuda.rows import add_rows, copy_many
 from cleargrad.devices.cuda.runtime import Block, Matrix, Runtime, array_in
+from cleargrad.devices.cuda.together import Part, combined, levels, stages
 from cleargrad.ops.record import Graph
 from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
 from cleargrad.schedule.fuse import Member, Nest
-from cleargrad.schedule.lifetimes import arena, lifetimes
+from cleargrad.schedule.lifetimes import arena, reads_of, writes_of
 from cleargrad.schedule.passes import scheduled
 from cleargrad.schedule.statements import AddRows, Host, Product
 
 OWN_RUNS = 2  # of a program, before it becomes a graph
+TRUSTED, ALWAYS = (
+    2,
+    1 << 40,
+)  # runs before which an output was gone, after which it is expected to be; never again
 
 
 class CudaProgram:
@@ -49,9 +57,10 @@ class CudaProgram:
         self.steps: list[Callable[[], None]] = []
         self.sources: list[tuple[str, str]] = []
         self.hosted = [entry.call.op.name for entry in self.schedule.entries if isinstance(entry, Host)]
+        self.groups = levels(self.schedule.entries, self.memory_of())
         self.lay_out()
-        for entry in self.schedule.entries:
-            self.add(entry)
+        for group in self.groups:
+            self.add_group(group)
         self.table = np.array(self.words or [0], np.int64)
         self.base = self.table.__array_interface__["data"][0]
         runtime.load(self.sources)
@@ -71,47 +80,60 @@ class CudaProgram:
 
     def lay_out(self) -> None:
         """Decides where every buffer lies."""
-        entries = self.schedule.entries
-        spans = lifetimes(entries)
-        self.kernels = {id(entry): kernels_of(entry) for entry in entries if isinstance(entry, Nest)}
+        spans = lifetimes(self.groups)
+        self.kernels: dict[int, Kernels] = {}
         self.works: dict[int, Buffer] = {}
         self.packed: dict[int, list[Load]] = {}  # of products: operands and result as cuBLAS can take them
-        for position, entry in enumerate(entries):
-            if isinstance(entry, Nest) and (size := self.kernels[id(entry)].work):
-                work = Buffer(-1 - position, (size,), np.dtype(np.uint8), "inside", (1,))
-                self.works[id(entry)] = work
-                spans[work] = (position, position)
+        every = [(position, entry) for position, group in enumerate(self.groups) for entry in group]
+        for number, (position, entry) in enumerate(every):
+            if isinstance(entry, Nest):
+                self.kernels[id(entry)] = found = kernels_of(entry)
+                if found.work:
+                    work = Buffer(-1 - 4 * number, (found.work,), np.dtype(np.uint8), "inside", (1,))
+                    self.works[id(entry)] = work
+                    spans[work] = (position, position)
             if isinstance(entry, Product):
                 loads = (entry.left, entry.right, entry.place)
-                self.packed[id(entry)] = found = [
-                    load if fits_blas(load) else dense(load, position) for load in loads
+                self.packed[id(entry)] = packed = [
+                    load if fits_blas(load) else dense(load, 4 * number + k) for k, load in enumerate(loads)
                 ]
-                spans.update(
-                    {new.buffer: (position, position) for new, old in zip(found, loads) if new is not old}
-                )
+                apart = [new.buffer for new, old in zip(packed, loads) if new is not old]
+                spans.update(dict.fromkeys(apart, (position, position)))
         for _, buffer in self.copied:
             if buffer in spans:
-                spans[buffer] = (spans[buffer][0], len(entries))
+                spans[buffer] = (spans[buffer][0], len(self.groups))
         self.offsets, self.size = arena(spans, [*self.plan.outputs, *self.replaced])
         for buffer, array in self.plan.constants:
             self.constants[buffer] = on_gpu(self.runtime, array)
 
-    def add(self, entry: Any) -> None:
-        if isinstance(entry, Nest):
-            for launch in self.kernels[id(entry)].launches:
-                self.add_launch(launch, entry)
-        elif isinstance(entry, Product):
-            self.add_product(entry)
-        elif isinstance(entry, AddRows):
-            for launch in add_rows(entry):
-                self.add_launch(launch, entry)
-        else:
-            self.steps.append(lambda: self.call(entry))
+    def memory_of(self) -> Callable[[Buffer], Any]:
+        """What tells whether buffers may lie in the same memory."""
+        outside = {
+            buffer: id(owner_of(tensor._data))
+            for buffer, tensor in (*self.plan.outside, *self.replaced.items())
+        }
+        return lambda buffer: outside.get(buffer, buffer)
 
-    def add_launch(self, launch: Launch, entry: Any) -> None:
-        first = len(self.words)
-        for word in launch.words or [("number", 0)]:
-            self.word(word, entry)
+    def add_group(self, entries: list[Any]) -> None:
+        """Entries that do not need each other."""
+        parts = []
+        for entry in entries:
+            if isinstance(entry, Nest):
+                parts.append([(launch, entry) for launch in self.kernels[id(entry)].launches])
+            elif isinstance(entry, AddRows):
+                parts.append([(launch, entry) for launch in add_rows(entry)])
+            elif isinstance(entry, Product):
+                self.add_product(entry)
+            else:
+                self.steps.append(partial(self.call, entry))
+        for stage in stages(parts):
+            self.add_launch(stage)
+
+    def add_launch(self, parts: list[Part]) -> None:
+        first, launch = len(self.words), combined(parts)
+        for part, entry in parts:
+            for word in part.words or [("number", 0)]:
+                self.word(word, entry)
         self.sources.append((launch.name, launch.source))
         run, name, grid, block = self.runtime.launch, launch.name, launch.grid, launch.block
         self.steps.append(lambda: run(name, grid, block, self.base + 8 * first))
@@ -154,7 +176,7 @@ class CudaProgram:
     def copy_launch(self, target: Load, source: Load) -> None:
         nest = Nest((), target.shape, [Member(target, source)])
         for launch in kernels_of(nest).launches:
-            self.add_launch(launch, nest)
+            self.add_launch([(launch, nest)])
 
     def product(
         self, entry: Product, first: int, sizes: tuple, left: tuple, right: tuple, place: tuple
@@ -194,6 +216,13 @@ class CudaProgram:
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the program on memory of the GPU; outside tensors are changed in place."""
+        queues = self.runtime.queues
+        if not queues.several:
+            return self.run_now(inputs)
+        with queues.turn(self):
+            return self.run_now(inputs)
+
+    def run_now(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         for buffer, staged, array in self.fixed:
             if array.tobytes() != staged.tobytes():
                 staged[...] = array
@@ -205,7 +234,8 @@ class CudaProgram:
         self.give(self.plan.outputs, outputs)
         self.make_steps()
         self.runs += 1
-        if self.whole and self.runs >= OWN_RUNS and not self.hosted:
+        alone = self.runtime.queues.recording is None
+        if self.whole and self.runs >= OWN_RUNS and not self.hosted and alone:
             self.become_graph(inputs, outputs)
         return outputs
 
@@ -230,19 +260,29 @@ class CudaProgram:
 
     def become_graph(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """From now on, inputs are copied to where they are now, and outputs from there."""
-        changing = len(self.plan.inputs) - len(self.fixed)
-        self.own_inputs = [copied(self.runtime, array) for array in inputs[:changing]]
-        self.own_outputs = [new_array(self.runtime, array.shape, array.dtype) for array in outputs]
+        changing = inputs[: len(self.plan.inputs)]
+        self.own_inputs = [copied(self.runtime, array) for array in changing]
+        self.own_outputs = [Own(self.runtime, array) for array in outputs]
         self.give(self.plan.inputs, self.own_inputs)
-        self.give(self.plan.outputs, self.own_outputs)
+        self.record()
+
+    def record(self) -> None:
+        """Makes the graph, of memory as it is bound now."""
+        self.give(self.plan.outputs, [own.array for own in self.own_outputs])
         self.graph = self.runtime.capture(self.make_steps)
-        self.given: list[Any] = [None] * len(self.own_outputs)
 
     def run_graph(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        outputs = [new_array(self.runtime, shape, dtype) for shape, dtype in self.output_specs]
-        copy_many(self.runtime, [(own, given) for own, given in zip(self.own_inputs, inputs)])
-        self.runtime.replay(self.graph)
-        copy_many(self.runtime, [(given, own) for own, given in zip(self.own_outputs, outputs)])
+        moved = [own.must_move() for own in self.own_outputs]
+        if True in moved:
+            self.record()
+        copy_many(self.runtime, list(zip(self.own_inputs, inputs)))
+        if self.runtime.queues.recording is None:
+            self.runtime.replay(self.graph)
+        else:
+            self.make_steps()  # a graph is no part of another one
+        outputs = [own.handed_out() for own in self.own_outputs]
+        copies = [(out, own.array) for own, out in zip(self.own_outputs, outputs) if not own.lends]
+        copy_many(self.runtime, copies)
         return outputs
 
     def address_of(self, buffer: Buffer) -> int:
@@ -279,7 +319,7 @@ class CudaProgram:
         """Gives up what was needed to make it."""
         graph.calls = []
         hosts = [entry for entry in self.schedule.entries if isinstance(entry, Host)]
-        self.schedule.entries, self.plan.statements, self.kernels = hosts, [], {}
+        self.schedule.entries, self.plan.statements, self.kernels, self.groups = hosts, [], {}, []
 
     def patch(self, buffer: Buffer, array: np.ndarray) -> None:
         patches = self.patches.get(buffer)
@@ -328,7 +368,44 @@ def is_on_gpu(array: np.ndarray) -> bool:
     return isinstance(owner, (Block, Place))
 
 
-class Place:
+class Own:
+    """An output of a graph, in memory of the graph's own.
+
+    It is handed out as a copy, unless what was handed out is always gone before the next run, as gradients are: then
+    it is handed out as it is. If that turns out wrong, it stays with whoever has it, and the graph gets other memory.
+    """
+
+    lends = False
+
+    def __init__(self, runtime: Runtime, like: np.ndarray) -> None:
+        self.runtime = runtime
+        self.array = new_array(runtime, like.shape, like.dtype)
+        self.seen: weakref.ref | None = None  # what was handed out last
+        self.trust = 0  # how often it was gone
+
+    def must_move(self) -> bool:
+        """Whether the graph has to be made again, before a run, since somebody still has what it would write to."""
+        gone = self.seen is None or self.seen() is None
+        self.trust = self.trust + 1 if gone else -ALWAYS
+        if self.lends and not gone:
+            self.lends, self.array = False, new_array(self.runtime, self.array.shape, self.array.dtype)
+            return True
+        self.lends = self.trust > TRUSTED
+        return False
+
+    def handed_out(self) -> np.ndarray:
+        array = self.array
+        if self.lends:
+            place = Place(address_of(array), max(array.nbytes, 1), array)
+            array = np.ndarray(array.shape, array.dtype, np.asarray(place))
+            self.seen = weakref.ref(place)
+        else:
+            array = new_array(self.runtime, array.shape, array.dtype)
+            self.seen = weakref.ref(owner_of(array))
+        return array
+
+
+class Place(Memory):
     """Memory at an address, and who keeps it."""
 
     def __init__(self, address: int, nbytes: int, owner: Any) -> None:
@@ -378,10 +455,21 @@ def copied(runtime: Runtime, array: np.ndarray) -> np.ndarray:
     return new_array(runtime, array.shape, array.dtype, array.strides)
 
 
-def dense(load: Load, position: int) -> Load:
+def lifetimes(groups: list[list[Any]]) -> dict[Buffer, tuple[int, int]]:
+    """The first and the last group that touches each inside buffer."""
+    spans: dict[Buffer, tuple[int, int]] = {}
+    for position, group in enumerate(groups):
+        for entry in group:
+            for buffer in [*writes_of(entry), *(load.buffer for load in reads_of(entry))]:
+                if buffer.role == "inside":
+                    spans[buffer] = (spans.get(buffer, (position, 0))[0], position)
+    return spans
+
+
+def dense(load: Load, number: int) -> Load:
     """A load of the same shape in memory of its own."""
     size = prod(load.shape)
-    buffer = Buffer(-1 - position, load.shape, load.dtype, "inside", contiguous(load.shape))
+    buffer = Buffer(-2 - number, load.shape, load.dtype, "inside", contiguous(load.shape))
     assert size == buffer.size
     return Load(buffer, load.shape, contiguous(load.shape), 0, ())
 

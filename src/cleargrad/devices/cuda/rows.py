@@ -5,7 +5,6 @@ Read next: devices/cuda/runtime.py.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -67,12 +66,7 @@ for (i64 i = 8 * whole + (i64)blockIdx.x * 256 + threadIdx.x; i < size; i += (i6
   ((char*)target)[i] = ((const char*)source)[i];
 END
 """
-
-
-def kernel(head: str, body: str) -> tuple[str, str]:
-    """A kernel's name and source."""
-    name = "k" + hashlib.sha256(f"{head}{body}".encode()).hexdigest()[:20]
-    return name, f"KERNEL({name}, {head}) {{\n{body}}}\n"
+COPYING = Launch(COPY_MANY, (1, COPIES, 1), (256, 1, 1), [("number", 0)] * 3 * COPIES, parted=False)
 
 
 def add_rows(entry: AddRows) -> list[Launch]:
@@ -81,9 +75,9 @@ def add_rows(entry: AddRows) -> list[Launch]:
     if not count or not prod(shape):
         return []
     facts = {"T": STORED[kind_of(entry.place.dtype)], "extent": shape[0], "count": count, "threads": THREADS}
-    name, source = kernel(f"4, {THREADS}", ADD_ROWS.format(width=prod(shape[1:]), **facts))
+    body = ADD_ROWS.format(width=prod(shape[1:]), **facts)
     words: list[Any] = [("address", load) for load in (entry.places, entry.rows, entry.place)]
-    return [Launch(name, source, (count, 1, 1), (THREADS, 1, 1), [*words, ("error",)])]
+    return [Launch(body, (count, 1, 1), (THREADS, 1, 1), [*words, ("error",)], parted=False)]
 
 
 def copy_many(runtime: Any, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -93,15 +87,16 @@ def copy_many(runtime: Any, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> N
         for source, size, target in spans:
             runtime.copy(target, source, size)
         return
-    name, source_text = kernel(f"{3 * COPIES}, 256", COPY_MANY)
-    runtime.load([(name, source_text)])
+    runtime.load([(COPYING.name, COPYING.source)])
     for first in range(0, len(spans), COPIES):
         some = spans[first : first + COPIES]
         words = np.zeros(3 * COPIES, np.int64)
         words[: 3 * len(some)] = [word for source, size, target in some for word in (source, target, size)]
         largest = max(size for _, size, _ in some)
         blocks = max(1, min(1024, -(-largest // (8 * 256 * 4))))
-        runtime.launch(name, (blocks, len(some), 1), (256, 1, 1), words.__array_interface__["data"][0])
+        runtime.launch(
+            COPYING.name, (blocks, len(some), 1), (256, 1, 1), words.__array_interface__["data"][0]
+        )
 
 
 def span_of(array: np.ndarray) -> tuple[int, int]:

@@ -2,12 +2,13 @@
 
 Memory on the GPU is an array of NumPy's at the GPU's address: shapes, strides, views and overlaps are NumPy's, and
 only kernels read elements. `Runtime` is the whole of what touches a GPU; tests put another one in its place, which
-compiles the same kernels for the CPU. Read next: devices/cuda/nests.py.
+compiles the same kernels for the CPU. Read next: devices/cuda/counts.py.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import threading
 from collections.abc import Callable, Iterable
@@ -16,22 +17,32 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.device import Memory
 from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
+from cleargrad.core.shortage import Shortage, out_of_memory
+from cleargrad.devices.cuda.counts import Counts
+from cleargrad.devices.cuda.queues import Queues
 from cleargrad.devices.cuda.text import PRELUDE
 
 ROOM = 512  # bytes that CuPy rounds sizes up to
 
 
-class Block:
+class Block(Memory):
     """Memory on the GPU, which goes back to the pool with the last array that lies in it."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "address", "owner")
+    __slots__ = ("__array_interface__", "__weakref__", "address", "counts", "owner", "size", "streams")
 
-    def __init__(self, owner: Any, address: int, nbytes: int) -> None:
-        self.owner, self.address = owner, address
+    def __init__(self, owner: Any, address: int, nbytes: int, counts: Counts, size: int) -> None:
+        self.owner, self.address, self.counts, self.size = owner, address, counts.take(size), size
+        self.streams: tuple[Queues, list] | None = None  # that use it besides the one it was made for
         self.__array_interface__ = {
             "shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3,
         }  # fmt: skip
+
+    def __del__(self) -> None:
+        self.counts.back.append(self.size)
+        if self.streams is not None:
+            self.streams[0].rest(self.owner, self.streams[1])
 
 
 def array_in(block: Block, shape: tuple, dtype: np.dtype, strides: tuple | None = None) -> np.ndarray:
@@ -50,41 +61,103 @@ class Matrix:
     apart: int
 
 
+class Here(threading.local):
+    """What a thread has of its own: the GPU it works with, which CUDA asks every thread for, and a cell."""
+
+    def __init__(self, cupy: Any, index: int) -> None:
+        if index:
+            cupy.cuda.Device(index).use()
+        self.cell = (ctypes.c_void_p * 1)()
+
+
 class Runtime:
     """A GPU, by CuPy."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: int = 0) -> None:
         import cupy
 
-        self.cupy = cupy
-        self.runtime = cupy.cuda.runtime
+        self.start(cupy, index)
         self.functions: dict[str, int] = {}
         self.modules: list[Any] = []
         self.lock = threading.Lock()
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.enqueue = self.driver.cuLaunchKernel
         self.enqueue.argtypes = [ctypes.c_void_p] + [ctypes.c_uint] * 7 + [ctypes.c_void_p] * 3
-        self.error_block = self.allocate(8)
         self.clear(self.error_block.address, 8)
-        major, minor = (self.runtime.deviceGetAttribute(k, 0) for k in (75, 76))
+        major, minor = (self.runtime.deviceGetAttribute(k, index) for k in (75, 76))
         self.architecture = f"sm_{major}{minor}"
-        self.parameter = threading.local()
+
+    def start(self, cupy: Any, index: int) -> None:
+        """What there is before the first call."""
+        self.cupy, self.index = cupy, index
+        self.runtime = cupy.cuda.runtime
+        self.here = Here(cupy, index)
+        self.queues = Queues(cupy)
+        self.counts = Counts()
+        self.error_block = self.allocate(8)
+        self.counts = Counts()  # of what the program has asked for
 
     @property
     def stream(self) -> int:
+        self.here.cell  # noqa: B018 (the thread's first look chooses the GPU)
         return self.cupy.cuda.get_current_stream().ptr
 
     # Memory ------------------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Block:
+        size = -(-max(nbytes, 16) // ROOM) * ROOM
+        self.here.cell  # noqa: B018
         try:
-            pointer = self.cupy.cuda.alloc(max(nbytes, 16))
-        except self.cupy.cuda.memory.OutOfMemoryError as failure:
-            raise MemoryError(str(failure)) from None
-        return Block(pointer, pointer.ptr, nbytes)
+            pointer = self.cupy.cuda.alloc(size)
+        except self.cupy.cuda.memory.OutOfMemoryError:
+            pointer = self.second_try(size)
+        return Block(pointer, pointer.ptr, nbytes, self.counts, size)
+
+    def second_try(self, size: int) -> Any:
+        """Memory that was not there at first: tensors that only hold each other are given up."""
+        self.counts.reserved(self.reserved)
+        self.counts.retries += 1
+        gc.collect()
+        self.queues.look()
+        try:
+            return self.cupy.cuda.alloc(size)
+        except self.cupy.cuda.memory.OutOfMemoryError:
+            self.counts.failures += 1
+        raise out_of_memory("cuda", self.shortage(size)) from None
+
+    def shortage(self, size: int) -> Shortage:
+        """The facts about memory that could not be had."""
+        free, total = self.memory()
+        held, reserved = self.counts.current, self.reserved
+        return Shortage(f"GPU {self.index}", size, free + reserved - held, held, total)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that were taken from the GPU: what is in use, and what is kept for the next call."""
+        pools = {id(each.pool): each.pool for each in self.queues.recordings}
+        pools[0] = self.cupy.get_default_memory_pool()
+        return sum(pool.total_bytes() for pool in pools.values())
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of the GPU that are free, and all."""
+        self.here.cell  # noqa: B018
+        free, total = self.runtime.memGetInfo()
+        return int(free), int(total)
+
+    def empty_cache(self) -> None:
+        """Gives back what is kept for the next call."""
+        self.counts.reserved(self.reserved)
+        self.queues.look()
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+    def limit(self, fraction: float) -> None:
+        """Tensors get no more than this part of the GPU's memory."""
+        self.cupy.get_default_memory_pool().set_limit(fraction=fraction)
 
     def upload(self, address: int, array: np.ndarray) -> None:
         """Copies a dense array to the GPU."""
+        if self.queues.recording is not None:
+            self.queues.recording.kept.append(array)  # replays read it again
         self.runtime.memcpyAsync(address, array.__array_interface__["data"][0], array.nbytes, 1, self.stream)
 
     def download(self, array: np.ndarray, address: int) -> None:
@@ -119,6 +192,7 @@ class Runtime:
             if not new:
                 return
             image = self.compiled(PRELUDE + "".join(new.values()))
+            self.here.cell  # noqa: B018
             module = self.cupy.cuda.function.Module()
             module.load(image)
             self.modules.append(module)
@@ -141,10 +215,7 @@ class Runtime:
 
     def launch(self, name: str, grid: tuple, block: tuple, words: int) -> None:
         """Has a kernel run; its arguments lie at `words` on the CPU, and are copied at once."""
-        try:
-            parameter = self.parameter.cell
-        except AttributeError:
-            parameter = self.parameter.cell = (ctypes.c_void_p * 1)()
+        parameter = self.here.cell
         parameter[0] = words
         failed = self.enqueue(self.functions[name], *grid, *block, 0, self.stream, parameter, None)
         if failed:

@@ -23,6 +23,7 @@ from cleargrad import threads
 from cleargrad.core.mode import settle
 from cleargrad.errors import error
 from cleargrad.utils.data.fetch import Recipe, _DatasetKind
+from cleargrad.utils.data.pinning import pin_memory, pins
 from cleargrad.utils.data.position import Sources, same_states, skip_indices, too_short
 from cleargrad.utils.data.sampler import draw_seed
 from cleargrad.utils.data.transport import WINDOW, Link, line, pack, unpack
@@ -44,7 +45,7 @@ class _BaseDataLoaderIter:
             loader.collate_fn,
             loader.drop_last,
         )
-        warn_about_pinning(loader)
+        self._pins = pins(loader)
         self._seed_follows = not self._num_workers
         if loader._resumed is None or loader._resumed["seed"] is None:
             # First the sampler, then the seed: a sampler that draws at once draws first, as in PyTorch.
@@ -83,6 +84,8 @@ class _BaseDataLoaderIter:
     def __next__(self) -> Any:
         settle("the next batch is asked for")
         data = self._next_data()
+        if self._pins:
+            data = pin_memory(data)
         self._num_yielded += 1
         if self._announced is not None and self._num_yielded > self._announced:
             self._warn_about_length()
@@ -405,20 +408,3 @@ def death_of(process: Any) -> Exception:
         if -code == signal.SIGKILL:
             fix = "if memory ran out, lower num_workers, prefetch_factor or the batch size"
     return error(RuntimeError, "DataLoader", rule, fix=fix, **facts)
-
-
-def warn_about_pinning(loader: Any) -> None:
-    """Pinned memory speeds up copies to an accelerator; there is none, so it is not used."""
-    if not loader.pin_memory:
-        return
-    if loader.pin_memory_device:
-        words = (
-            "pin_memory_device is deprecated, the current accelerator will be used as the device,"
-            f"ignore pin_memory_device='{loader.pin_memory_device}'."
-        )
-        warnings.warn(words, stacklevel=5)
-    words = (
-        "'pin_memory' argument is set as true but no accelerator is found, "
-        "then device pinned memory won't be used."
-    )
-    warnings.warn(words, stacklevel=5)

@@ -1,0 +1,146 @@
+"""Where the values of a trace lie: in NumPy's memory, or at addresses of another device.
+
+All that waits together lies on one side, and its program runs there. An act works on arrays, which on the other
+side only give addresses and layouts: whoever reads or writes elements asks the side. Read next: compile/ending.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cleargrad.core.device import CPU, Driver, Held, device
+from cleargrad.core.tensor import Tensor, value_of, wrap, wrap_any
+from cleargrad.ops.op import OPS, Op
+
+
+class Here:
+    """The CPU."""
+
+    place = CPU
+
+    def give(self, tensor: Tensor, array: np.ndarray) -> None:
+        """A tensor that waits gets its value."""
+        tensor._data = tensor._form = array
+        del tensor._wait
+
+    def wrap(self, array: Any) -> Tensor:
+        return wrap(array)
+
+    def array(self, tensor: Tensor) -> np.ndarray:
+        """The memory of a tensor whose value is there."""
+        return tensor._data
+
+    def receive(self, data: np.ndarray) -> np.ndarray:
+        """Known elements, in memory of their own."""
+        return data.copy()
+
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        return array.copy()
+
+    def call(self, op: Op, operands: Sequence, attrs: dict[str, Any]) -> Sequence:
+        result = op.run(*operands, **attrs)
+        return result if isinstance(result, (list, tuple)) else (result,)
+
+    def write(self, target: np.ndarray, value: np.ndarray) -> None:
+        np.copyto(target, value, casting="unsafe")
+
+    def scale(self, target: np.ndarray, factor: np.ndarray) -> None:
+        np.multiply(target, factor, out=target)
+
+    def laid_out(self, array: np.ndarray, form: np.ndarray) -> np.ndarray:
+        """A result in the layout that was foretold."""
+        if is_laid_out(array, form):
+            return array
+        fresh = np.empty_like(form)
+        fresh[...] = array
+        return fresh
+
+    def program(self, make: Callable, graph: Any) -> Any:
+        return make(graph)
+
+
+class There(Here):
+    """A device whose memory has addresses."""
+
+    def __init__(self, place: device, driver: Driver) -> None:
+        self.place, self.driver = place, driver
+
+    def held(self, array: np.ndarray) -> Held:
+        return Held(self.place, self.driver, array, array)
+
+    def give(self, tensor: Tensor, array: np.ndarray) -> None:
+        tensor._form, tensor._wait = array, self.held(array)
+
+    def wrap(self, array: Any) -> Tensor:
+        return wrap_any(self.held(array))
+
+    def array(self, tensor: Tensor) -> np.ndarray:
+        return tensor._form
+
+    def receive(self, data: np.ndarray) -> np.ndarray:
+        return self.driver.receive(data)
+
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        target = self.driver.allocate(array)
+        self.driver.write(target, target, array)
+        return target
+
+    def call(self, op: Op, operands: Sequence, attrs: dict[str, Any]) -> Sequence:
+        if op.view:
+            return super().call(op, operands, attrs)
+        return self.driver.made(op, list(operands), attrs)
+
+    def write(self, target: np.ndarray, value: np.ndarray) -> None:
+        self.driver.write(target, target, value)
+
+    def scale(self, target: np.ndarray, factor: np.ndarray) -> None:
+        self.write(target, self.call(OPS["mul"], (target, factor), {})[0])
+
+    def laid_out(self, array: np.ndarray, form: np.ndarray) -> np.ndarray:
+        if is_laid_out(array, form):
+            return array
+        target = self.driver.allocate(form)
+        self.write(target, array)
+        return target
+
+    def program(self, make: Callable, graph: Any) -> Any:
+        return self.driver.program(graph)
+
+
+HERE = Here()
+sides: dict[device, There] = {}
+
+
+def side_of(tensor: Tensor) -> Here | None:
+    """The side on which a tensor has its value, or will have it; None where calls do not wait."""
+    try:
+        value_of(tensor)
+    except AttributeError:
+        holder = getattr(tensor, "_wait", None)
+        if type(holder) is Held:
+            return side_at(holder) if holder.driver.addressed else None
+        return HERE if holder is None else holder.side
+    return HERE
+
+
+def side_at(value: Held) -> There:
+    found = sides.get(value.place)
+    if found is None:
+        found = sides[value.place] = There(value.place, value.driver)
+    return found
+
+
+def form_there(tensor: Any, side: Here | None) -> np.ndarray | None:
+    """The memory of a tensor that has its value on a side which is not the CPU; None if it has not."""
+    holder = getattr(tensor, "_wait", None)
+    return tensor._form if type(holder) is Held and side is side_at(holder) else None
+
+
+def is_laid_out(array: np.ndarray, form: np.ndarray) -> bool:
+    if array.strides == form.strides or array.size <= 1:
+        return True
+    pairs = zip(array.strides, form.strides, form.shape)
+    return all(own == foretold for own, foretold, extent in pairs if extent > 1)

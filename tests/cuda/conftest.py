@@ -1,0 +1,41 @@
+"""The device "cuda" without a GPU: the runtime of tests/cuda/emulated.py, for as long as a test runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cleargrad.core import device as devices
+from cleargrad.devices.cuda.driver import Cuda
+from cleargrad.devices.cuda.runtime import Precision
+from tests.cuda import emulated
+from tests.cuda.emulated import Emulated
+
+MADE: list[Emulated] = []  # kernels that are compiled are there for all tests
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
+    """The runtime of an emulated GPU."""
+    if emulated.COMPILER is None:
+        pytest.skip("needs g++")
+    runtime = Emulated()
+    if MADE:
+        runtime.functions, runtime.sources = MADE[0].functions, MADE[0].sources
+        runtime.folder, runtime.libraries = MADE[0].folder, MADE[0].libraries
+    MADE.append(runtime)
+    monkeypatch.setitem(devices.drivers, "cuda", Cuda(runtime))
+    monkeypatch.setattr(Precision, "tf32", False)
+    yield runtime
+    del MADE[1:]
+
+
+@pytest.fixture
+def small(gpu: Emulated) -> Callable[[int], None]:
+    """Says how many bytes the GPU has left."""
+
+    def left(nbytes: int) -> None:
+        gpu.free, gpu.total = nbytes, nbytes + gpu.pool.total_bytes()
+
+    return left
