@@ -16,6 +16,7 @@ import numpy as np
 
 from cleargrad.compile.acts import Act
 from cleargrad.compile.repeat import Template, apply, record_updates, repeats
+from cleargrad.core.layout import ghost
 from cleargrad.core.mode import mode
 from cleargrad.core.pace import give_way
 from cleargrad.core.tensor import Tensor, wrap
@@ -142,7 +143,7 @@ class Building(Recorder):
 
     def tensor_of(self, value: Value) -> Tensor:
         """A tensor that stands for a value."""
-        tensor = wrap(untouched(value.spec.shape, value.spec.dtype.numpy))
+        tensor = wrap(untouched(ghost(value.spec.shape, value.spec.dtype.numpy)))
         self.set(tensor, value)
         return tensor
 

@@ -19,9 +19,10 @@ from cleargrad.devices.cpu.programs.target import TARGET
 from cleargrad.errors import PACKAGE
 from cleargrad.expr.expr import Expr, Var, substitute, text_of
 from cleargrad.graph.passes import DRAWS
+from cleargrad.ops.apply import COPIES
 from cleargrad.ops.declare import unnamed
 from cleargrad.ops.op import Op
-from cleargrad.ops.record import COPIES, Call, CaptureError, Graph, Value
+from cleargrad.ops.record import Call, CaptureError, Graph, Value
 from cleargrad.schedule.formulas import work_of
 from cleargrad.schedule.statements import way_of
 

@@ -12,7 +12,6 @@ import mmap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ from cleargrad.core.mode import mode, settle
 from cleargrad.core.shape import Spec
 from cleargrad.core.tensor import Tensor, as_array, cell_of, wrap
 from cleargrad.errors import error
-from cleargrad.expr.expr import Expr
-from cleargrad.ops.apply import COPIES, check_operands, link
+from cleargrad.ops.apply import check_operands, layouts_of, link
 from cleargrad.ops.op import OPS, PARTS, Op
 
 OWN_PAGES = 1 << 16  # bytes
@@ -252,36 +250,22 @@ def seen_anew(arrays: Any, source: np.ndarray) -> Any:
 
 def blank_results(op: Op, operands: tuple, attrs: dict[str, Any], spec: Any) -> Any:
     """Memory for what a call gives, which nobody fills; a view shows what it is a view of."""
+    forms = layouts_of(op, operands, attrs, spec)
     if op.view:
-        return seen_anew(op.run(operands[0]._form, **attrs), operands[0]._form)
-    if isinstance(spec, Spec):
-        return blank(op, operands, attrs, spec)
-    return [untouched(part.shape, part.dtype.numpy) for part in spec]
+        return seen_anew(forms, operands[0]._form)
+    return list(map(untouched, forms)) if isinstance(forms, list) else untouched(forms)
 
 
-def untouched(shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
-    """Memory that nobody fills, in pages of its own, which take none as long as nobody touches them.
+def untouched(form: np.ndarray) -> np.ndarray:
+    """Memory of a layout that nobody fills, in pages of its own, which take none as long as nobody touches them.
 
     From the heap, it would spread the arrays that come after it over twice the memory.
     """
-    size = kind.itemsize * prod(shape)
+    size = form.dtype.itemsize * form.size
     if size >= OWN_PAGES:
         with suppress(OSError, OverflowError):
-            return np.ndarray(shape, kind, mmap.mmap(-1, size))
-    return np.empty(shape, kind)
-
-
-def blank(op: Op, operands: tuple, attrs: dict[str, Any], spec: Spec) -> np.ndarray:
-    """Memory for a result; where what is computed by elements follows the layout of its operands, so does it."""
-    arrays = [x._form for x in operands if isinstance(x, Tensor)]
-    by_element = isinstance(op.lower, Expr) or op.name in COPIES
-    if op.layout is not None:
-        return np.empty_like(op.layout(*arrays, **attrs))
-    if not by_element or all(array.flags.c_contiguous for array in arrays):
-        return untouched(spec.shape, spec.dtype.numpy)
-    ways: list[Any] = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
-    kinds = [None] * len(arrays) + [spec.dtype.numpy]
-    return np.nditer([*arrays, None], ["zerosize_ok"], ways, kinds, itershape=spec.shape).operands[-1]
+            return np.ndarray(form.shape, form.dtype, mmap.mmap(-1, size), 0, form.strides)
+    return np.empty_like(form)
 
 
 def window_of(view: Tensor, owner: Tensor) -> dict[str, Any]:

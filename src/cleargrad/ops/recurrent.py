@@ -97,7 +97,10 @@ def flat(x: Tensor) -> Tensor:
 
 
 def or_zeros(x: Tensor | None, like: Tensor) -> Tensor:
-    return zeros_like(like) if x is None else x
+    """A gradient, or zeros where nothing came back: in a graph that is being recorded, one zero seen everywhere."""
+    if x is not None:
+        return x
+    return zeros_like(like) if mode.recorder is None else like.new_zeros(()).expand(like._form.shape)
 
 
 def repeated(step: Callable, *operands: Any) -> tuple:
