@@ -9,7 +9,7 @@
   face         PyTorch's signature for an op whose own signature is stricter
 
 Positional parameters of `run` are operands, keyword-only ones are attributes. Read next:
-ops/flat_doors.py.
+ops/doors.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cleargrad.ops.argument_names import (
 )
 from cleargrad.ops.autocast import casting, uncast
 from cleargrad.ops.by_parts import by_parts
-from cleargrad.ops.flat_doors import F32, F64, binary_door, many_door, unary_door, writing_door
+from cleargrad.ops.doors import F32, F64, binary_door, many_door, unary_door, writing_door
 from cleargrad.ops.inplace import inplace_form, write_out
 from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, register
 

@@ -21,7 +21,7 @@ from cleargrad.devices.cpu.native import BETWEEN, next_call, notice
 from cleargrad.devices.cpu.native import product as product_of_arrays
 from cleargrad.errors import error
 from cleargrad.ops.declare import face, fused
-from cleargrad.ops.flat_doors import F32, F64, NONE, getframe, place_of
+from cleargrad.ops.doors import F32, F64, NONE, getframe, place_of
 from cleargrad.ops.matmul import check_dtypes, matmul_door, multiply, transposed, unwatched
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real

@@ -18,7 +18,7 @@ from cleargrad.errors import error
 from cleargrad.expr import expr
 from cleargrad.ops.apply import NUMBERS
 from cleargrad.ops.declare import as_type, composite, face, fused, opaque
-from cleargrad.ops.flat_doors import many_door
+from cleargrad.ops.doors import many_door
 from cleargrad.ops.op import NO_GRAD, Op, node_class, register
 from cleargrad.ops.record import data_dependent
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole

@@ -22,7 +22,7 @@ from cleargrad.errors import error
 from cleargrad.ops.autocast import asking
 from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.dimensions import swap_dims
-from cleargrad.ops.flat_doors import F32, F64, binary_door
+from cleargrad.ops.doors import F32, F64, binary_door
 from cleargrad.ops.pointwise import check_alpha, conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor, link_view

@@ -26,7 +26,7 @@ from cleargrad.devices.cpu.arrays.sums import add_up, joined
 from cleargrad.devices.cpu.native import BETWEEN, next_call, notice
 from cleargrad.errors import error
 from cleargrad.ops.declare import F32, F64, composite, face, fused, reduction
-from cleargrad.ops.flat_doors import getframe
+from cleargrad.ops.doors import getframe
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real, reductions, truth, whole
