@@ -207,7 +207,7 @@ def entered(call: Callable[[], object]) -> set[str]:
     found = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        file = Path(frame.f_code.co_filename)
+        file = Path(frame.f_code.co_filename.partition(",")[0])  # code that a file writes is numbered
         if event == "call" and file.is_relative_to(PACKAGE):
             found.add(str(file.relative_to(PACKAGE)))
 

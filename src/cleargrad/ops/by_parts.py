@@ -2,7 +2,7 @@
 
 An op that is a function of others needs no kernel of its own. Both ways give the same bits, so which one runs is a
 matter of time alone: programs are made for large arrays at once, for small ones when they come again. Read next:
-ops/flat_doors.py.
+ops/doors.py.
 """
 
 from __future__ import annotations

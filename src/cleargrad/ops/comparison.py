@@ -17,6 +17,7 @@ from cleargrad.core.tensor import Tensor, check_values
 from cleargrad.devices.cpu.native import quickened
 from cleargrad.errors import error
 from cleargrad.expr import expr, numpy_reading
+from cleargrad.ops.apply import open_door
 from cleargrad.ops.declare import (
     ANY,
     INTEGRAL,
@@ -25,7 +26,6 @@ from cleargrad.ops.declare import (
     composite,
     elementwise,
     face,
-    many_door,
     opaque,
     promoted,
 )
@@ -282,7 +282,7 @@ def where_samples() -> Iterator[Sample]:
 
 
 # A record of its own, because the condition takes no part in the promotion of the other two.
-choose = many_door(
+choose = open_door(
     register(
         Op(
             "where",
@@ -299,8 +299,7 @@ choose = many_door(
             (),
             node=node_class("where"),
         )
-    ),
-    np.where,
+    )
 )
 
 

@@ -9,7 +9,7 @@
   face         PyTorch's signature for an op whose own signature is stricter
 
 Positional parameters of `run` are operands, keyword-only ones are attributes. Read next:
-ops/flat_doors.py.
+ops/doors.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cleargrad.ops.argument_names import (
 )
 from cleargrad.ops.autocast import casting, uncast
 from cleargrad.ops.by_parts import by_parts
-from cleargrad.ops.flat_doors import F32, F64, binary_door, many_door, unary_door, writing_door
+from cleargrad.ops.doors import F32, F64, binary_door, unary_door, writing_door
 from cleargrad.ops.inplace import inplace_form, write_out
 from cleargrad.ops.op import NO_GRAD, OPAQUE, PARTS, Face, Op, node_class, register
 
@@ -84,14 +84,11 @@ def elementwise(
     the_op = register(
         Op(name, spec, run, vjp, tree, samples, names, (), node=node_class(node or name)),
     )
-    make = {1: unary_door, 2: binary_door}.get(len(names), many_door)
-    if dtypes.FLOAT not in accepts:
-        make = many_door  # the flat doors know floats only
-    door = make(the_op, kernel)
-
+    flat = {1: unary_door, 2: binary_door}.get(len(names)) if dtypes.FLOAT in accepts else None
+    door = open_door(the_op) if flat is None else flat(the_op, kernel)
     write = door.inplace = writing_door(the_op, kernel)
     if public:
-        published = door if make is unary_door else with_out(door, name)
+        published = door if flat is unary_door else with_out(door, name)
         for public_name in (name, *aliases):
             writer = write if inplace else None
             registry.FACES.append(

@@ -6,6 +6,7 @@ next: ops/contractions.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,7 +22,7 @@ from cleargrad.devices.cpu.native import BETWEEN, next_call, notice
 from cleargrad.devices.cpu.native import product as product_of_arrays
 from cleargrad.errors import error
 from cleargrad.ops.declare import face, fused
-from cleargrad.ops.flat_doors import F32, F64, NONE, getframe, place_of
+from cleargrad.ops.doors import F32, F64, NONE, place_of
 from cleargrad.ops.matmul import check_dtypes, matmul_door, multiply, transposed, unwatched
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real
@@ -138,7 +139,7 @@ def linear_of_floats(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> T
     if rows is not x:
         value = value.reshape(*x.shape[:-1], w.shape[0])
     if not next_call() % BETWEEN:
-        notice(getframe())
+        notice(sys._getframe())
     tensor = wrap(value)
     if how:
         edges = edge_of(bias), edge_of(input), edge_of(weight)
@@ -149,5 +150,5 @@ def linear_of_floats(input: Tensor, weight: Tensor, bias: Tensor, how: int) -> T
             if needs[1] or needs[2]:
                 saved = (None, input if needs[2] else None, weight if needs[1] else None)
             tensor._edge = node = make_node(_linear.node, edges, saved, plan, value.shape, kind)
-            node.place = place_of(getframe(2))
+            node.place = place_of(sys._getframe(2))
     return tensor

@@ -16,9 +16,8 @@ from cleargrad.core.shape import Spec, broadcast
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.errors import error
 from cleargrad.expr import expr
-from cleargrad.ops.apply import NUMBERS
+from cleargrad.ops.apply import NUMBERS, open_door
 from cleargrad.ops.declare import as_type, composite, face, fused, opaque
-from cleargrad.ops.flat_doors import many_door
 from cleargrad.ops.op import NO_GRAD, Op, node_class, register
 from cleargrad.ops.record import data_dependent
 from cleargrad.ops.samples import Fails, Sample, real, truth, whole
@@ -82,9 +81,8 @@ def fill_op(name: str, node: str | None = None) -> Callable:
     tree, names = expr.trace(lambda x, mask, value: expr.where(mask, value, x))
     run: Callable = lambda x, mask, value: np.where(mask, value, x)  # noqa: E731
     vjp = (keep, None, pass_on)
-    return many_door(
-        register(Op(name, fill_spec, run, vjp, tree, door_samples, names, (), node=node_class(node or name))),
-        run,
+    return open_door(
+        register(Op(name, fill_spec, run, vjp, tree, door_samples, names, (), node=node_class(node or name)))
     )
 
 

@@ -22,7 +22,7 @@ from cleargrad.errors import error
 from cleargrad.ops.autocast import asking
 from cleargrad.ops.declare import composite, face, fused, opaque
 from cleargrad.ops.dimensions import swap_dims
-from cleargrad.ops.flat_doors import F32, F64, binary_door
+from cleargrad.ops.doors import F32, F64, binary_door, in_front
 from cleargrad.ops.pointwise import check_alpha, conj
 from cleargrad.ops.samples import Fails, Sample, real, whole
 from cleargrad.ops.views import check_tensor, link_view
@@ -139,7 +139,7 @@ def product(
     rules: dict[str, Any] = {"spec": spec, "run": run, "vjp": vjp, "samples": SAMPLES[name]}
     rules["spec_first"] = False
     door = fused(name, parts, **rules) if parts else opaque(name, **rules)
-    return binary_door(door.op, kernel)
+    return binary_door(door.op, kernel, numbers=False)
 
 
 def mm_samples() -> Iterator[Sample]:
@@ -223,7 +223,13 @@ def matmul_of_any_rank(input: Tensor, other: Tensor) -> Tensor:
 
 
 # `x @ y` goes straight to the product of two matrices when it is one.
-matmul_door = binary_door(mm_op.op, product_of_arrays, 2, asking("matmul", matmul_of_any_rank))
+matmul_door = in_front(
+    asking("matmul", matmul_of_any_rank),
+    mm_op.op,
+    product_of_arrays,
+    ("input", "other"),
+    plain="input._form.ndim == 2 == other._form.ndim",
+)
 matmul_door.__name__ = "matmul"
 matmul_door.__doc__ = "The matrix product of the last two dimensions; earlier ones are batches and broadcast."
 matmul = composite(matmul_samples, method=True, out=True)(matmul_door)

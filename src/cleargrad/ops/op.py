@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from cleargrad.autograd.node import Node
@@ -79,6 +80,7 @@ def position_of(op: Op, name: str, operands: int) -> Iterable[int]:
     return (op.tensors.index(name),)
 
 
+@cache
 def vjp_signature(op: Op, vjp: Callable) -> tuple[tuple[str, ...], tuple[str, ...], tuple]:
     """The values, attributes and operand shapes a vjp asks for by the names of its parameters.
 

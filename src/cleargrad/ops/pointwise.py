@@ -19,7 +19,7 @@ from cleargrad.expr import expr
 from cleargrad.ops.comparison import choose, isfinite
 from cleargrad.ops.creation import zeros_like
 from cleargrad.ops.declare import NUMERIC, REAL, composite, elementwise, face
-from cleargrad.ops.flat_doors import F32, F64
+from cleargrad.ops.doors import F32, F64
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.samples import Fails, Sample, binary, real, unary, whole
 from cleargrad.ops.views import check_tensor

@@ -8,6 +8,7 @@ PyTorch's many spellings to that form. PyTorch prints another node name when dim
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -26,7 +27,6 @@ from cleargrad.devices.cpu.arrays.sums import add_up, joined
 from cleargrad.devices.cpu.native import BETWEEN, next_call, notice
 from cleargrad.errors import error
 from cleargrad.ops.declare import F32, F64, composite, face, fused, reduction
-from cleargrad.ops.flat_doors import getframe
 from cleargrad.ops.op import NO_GRAD
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real, reductions, truth, whole
@@ -131,7 +131,7 @@ def sum(
         return total(input, **_all_dims[data.ndim])
     value = add_up(data, _all_dims[data.ndim]["dim"])
     if not next_call() % BETWEEN:
-        notice(getframe())
+        notice(sys._getframe())
     tensor = new(Tensor)
     tensor._data = tensor._form = value
     tensor._edge = tensor._grad = tensor._ver = tensor._base = None

@@ -34,7 +34,7 @@ from cleargrad.errors import PACKAGE
 from cleargrad.graph.passes import DRAWS
 from cleargrad.ops.apply import differentiable
 from cleargrad.ops.conversion import layout, memory_format
-from cleargrad.ops.flat_doors import Seen, place_of
+from cleargrad.ops.doors import Seen, place_of
 from cleargrad.ops.op import FACES, NO_GRAD, Op
 from cleargrad.ops.record import CaptureError, Graph, Recorder
 
