@@ -13,7 +13,7 @@ from typing import Any
 from cleargrad.core.mode import at_once, mode
 from cleargrad.core.watch import watch
 from cleargrad.doctor.events import Event
-from cleargrad.doctor.library_observer import LibraryObserver, nodes_behind
+from cleargrad.doctor.hooks import LibraryObserver, nodes_behind
 from cleargrad.doctor.patches import Patches
 
 

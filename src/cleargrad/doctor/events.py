@@ -1,8 +1,8 @@
 """What the doctor hears: one small vocabulary for everything that happens to gradients, on every engine.
 
 An event says when (`number`, `step`), where in the user's program (`place`) and to which parameters, which are
-small integers (see registry.py), never tensors. Events are made by observer.py and read by ledger.py, then by
-the rules. Read next: places.py.
+small integers (see registry.py), never tensors. Events are made by the observers and read by ledger.py, then by the
+rules. Read next: places.py.
 """
 
 from __future__ import annotations

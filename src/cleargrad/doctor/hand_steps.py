@@ -2,7 +2,7 @@
 
 Nothing is called that could be watched. But weights that have all moved by one multiple of their gradients were
 stepped with them. Only gradients that are still there when the next pass begins are compared: a program that clears
-them has done nothing that anybody need know of. Read next: gradient_observer.py.
+them has done nothing that anybody need know of. Read next: observers/passes.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cleargrad.doctor.ledger import Ledger
-from cleargrad.doctor.noticing import probe_of
+from cleargrad.doctor.observers.gradients import probe_of
 from cleargrad.doctor.places import Place
 
 CLOSE = 1e-4  # of how far weights have moved: what may be left when their way along the gradient is taken off

@@ -79,8 +79,7 @@ class Lesson(Session):
         self.handles: list[Any] = []
 
     def attach(self, *objects: Any) -> Self:
-        for kind in KINDS:
-            self.by_kind.setdefault(kind, []).append((self.take_note, None))
+        self.rules.listen(KINDS, self.take_note)
         super().attach(*objects)
         self.observer.show_graph = self.draw
         hooks = self.observer.part("nn.modules.module")
@@ -126,7 +125,7 @@ class Lesson(Session):
 
     # Notes -------------------------------------------------------------------------------------------------
 
-    def take_note(self, event: Any, _: Any = None) -> None:
+    def take_note(self, event: Any) -> None:
         if event.step > STEPS or len(self.notes) >= MOST_NOTES:
             return
         before, self.last = self.last, self.look()

@@ -1,8 +1,8 @@
 """The calls that every training step makes, watched: backward, zero_grad and an optimizer's step.
 
-They are made thousands of times, mostly as the round before has made them (repeating.py). So a call that is the
+They are made thousands of times, mostly as the round before has made them (repeats.py). So a call that is the
 expected one is counted right here, with a few comparisons and no further call; every other goes to the observer.
-Read next: library_observer.py.
+Read next: hooks.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cleargrad.doctor.repeating import LEAST_COUNTED
+from cleargrad.doctor.repeats import LEAST_COUNTED
 
 Hook = Callable[[Any, tuple, dict], None]
 

@@ -1,7 +1,7 @@
 """Who is who: parameters, modules, optimizers, scalers, schedulers and loaders as small integers.
 
 Nothing here keeps a tensor, module or optimizer alive: records hold weak references, and outlive what they
-describe. Names are worked out when a finding or a report asks for them. Read next: noticing.py.
+describe. Names are worked out when a finding or a report asks for them. Read next: observers/gradients.py.
 """
 
 from __future__ import annotations

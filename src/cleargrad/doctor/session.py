@@ -23,7 +23,7 @@ from cleargrad.doctor.findings import Finding, Findings, GradientError
 from cleargrad.doctor.ledger import Ledger
 from cleargrad.doctor.registry import Registry
 from cleargrad.doctor.reports import FORMS, write
-from cleargrad.doctor.rules import Case, Rule, load
+from cleargrad.doctor.rules.book import RuleBook
 from cleargrad.doctor.story import Story
 
 
@@ -50,7 +50,7 @@ class Session:
         self.findings = Findings()
         self.story = Story(self.ledger)
         self.familiarity = Familiarity(self.ledger)
-        self.always: dict[type[Event], tuple] = {}  # see every_time
+        self.rules = RuleBook()
         self.strict = strict
         self.warn = warn  # says each problem as a Python warning at once
         self.ignore = frozenset(ignore)
@@ -60,55 +60,30 @@ class Session:
         self.failure: Exception | None = None  # of the doctor's own
         self.search = search  # looks for models and optimizers that exist already, if none is given
         self.observer: Any = None  # the engine's adapter
-        self.by_kind: dict[type[Event], list[tuple[Any, Case | None]]] = {}
         self.is_attached = False
 
     # Beginning and end -------------------------------------------------------------------------------------
 
     def attach(self, *objects: Any) -> Self:
         """Begins to watch. Models and optimizers that exist already can be given, or else are looked for."""
-        for rule in load().values():
-            if rule.name in self.ignore:
-                continue
-            case = Case(rule, self.ledger)
-            if rule.needs is None:
-                self.enter(rule, case)
-            else:
-                self.by_kind.setdefault(rule.needs, []).append((self.waking(rule), case))
-        for kind in (Step, HandStep):
-            self.by_kind.setdefault(kind, []).append((self.story.step_taken, None))
-        self.by_kind.setdefault(Statistics, []).append((self.story.statistics_taken, None))
+        self.rules.open(self.ledger, self.ignore)
+        self.rules.listen((Step, HandStep), self.story.step_taken)
+        self.rules.listen((Statistics,), self.story.statistics_taken)
         if self.engine is None:
             self.engine = engine_of(objects)
         self.observer = open_adapter(self.engine, self)
-        self.observer.kinds = self.by_kind
+        self.observer.kinds = self.rules.by_kind
         self.observer.may_be_silent = self.max_steps is None
         self.is_attached = True
         self.observer.attach(objects or (self.observer.existing() if self.search else ()))
         return self
-
-    def enter(self, rule: Rule, case: Case) -> None:
-        """From now on the rule hears the events that it asked for."""
-        for kind in rule.on:
-            self.by_kind[kind] = [*self.by_kind.get(kind, ()), (rule.check, case)]
-
-    def waking(self, rule: Rule) -> Any:
-        """A check that wakes a sleeping rule when it is called first."""
-
-        def wake(event: Event, case: Case) -> Any:
-            kind = type(event)
-            self.by_kind[kind] = [entry for entry in self.by_kind[kind] if entry[0] is not wake]
-            self.enter(rule, case)
-            return rule.check(event, case) if kind in rule.on else None
-
-        return wake
 
     def switch(self, engine: str) -> None:
         """Watches another engine from here on."""
         if self.is_attached:
             self.is_attached = False
             self.restore()
-        self.by_kind.clear()
+        self.rules = RuleBook()
         self.engine = engine
         self.attach()
 
@@ -137,22 +112,10 @@ class Session:
     def hear(self, event: Event) -> None:
         """Takes one event."""
         self.ledger.take(event)
-        checks = self.by_kind.get(type(event), ())
-        if checks and self.familiarity.knows(event):
-            checks = self.every_time(type(event), checks)
-        for check, case in checks:
-            for finding in check(event, case) or ():
-                self.found(finding, isinstance(event, End))
+        for finding in self.rules.hear(event, self.familiarity.knows(event)):
+            self.found(finding, isinstance(event, End))
         if self.max_steps is not None and type(event) is Step and event.count >= self.max_steps:
             raise MaxSteps(0)
-
-    def every_time(self, kind: type[Event], checks: Any) -> Any:
-        """Those of some checks that hear also what is familiar."""
-        known = self.always.get(kind)
-        if known is None or known[0] is not checks or known[1] != len(checks):
-            chosen = [entry for entry in checks if entry[1] is None or entry[1].rule.every_time]
-            known = self.always[kind] = (checks, len(checks), chosen)
-        return known[2]
 
     def found(self, finding: Finding, at_end: bool) -> None:
         if not self.findings.add(finding):

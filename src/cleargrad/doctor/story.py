@@ -6,8 +6,6 @@ before they are forgotten. Bounded, however long the run. Read next: reports/tim
 
 from __future__ import annotations
 
-from typing import Any
-
 from cleargrad.doctor.events import Backward, Event, HandStep, Statistics, Step
 from cleargrad.doctor.findings import Finding
 from cleargrad.doctor.ledger import Ledger
@@ -57,14 +55,14 @@ class Story:
         self.waiting: list[int] = []  # steps of findings whose following step has not come yet
         self.statistics: dict[int, Thinned] = {}  # by optimizer
 
-    def step_taken(self, event: Step | HandStep, _: Any = None) -> None:
+    def step_taken(self, event: Step | HandStep) -> None:
         if not self.first_is_whole:
             self.first = Window(list(self.ledger.events), {})
             self.first_is_whole = event.step >= FIRST_STEPS or len(self.first.events) >= LONGEST
         if self.waiting and event.step >= self.waiting[0] + AFTER:
             self.put_aside(self.waiting.pop(0))
 
-    def statistics_taken(self, event: Statistics, _: Any = None) -> None:
+    def statistics_taken(self, event: Statistics) -> None:
         series = self.statistics.get(event.optimizer)
         if series is None:
             series = self.statistics[event.optimizer] = Thinned()

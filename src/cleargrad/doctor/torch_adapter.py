@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from cleargrad.doctor.library_observer import LibraryObserver, nodes_behind
+from cleargrad.doctor.hooks import LibraryObserver, nodes_behind
 from cleargrad.doctor.places import PACKAGE
 from cleargrad.doctor.registry import Parameter
 

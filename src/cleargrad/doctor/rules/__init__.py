@@ -8,7 +8,7 @@ A rule hears the kinds of events that it names and hands back findings:
         yield case.finding(event, "what happened", fix="what to change")
 
 `load` imports the files. Adding a rule is one function in one of them; adding a file is one name in THEMES.
-Read next: rules/reuse.py.
+Read next: rules/book.py.
 """
 
 from __future__ import annotations

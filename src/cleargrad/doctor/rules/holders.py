@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from cleargrad.doctor.noticing import user_frame
+from cleargrad.doctor.observers.gradients import user_frame
 from cleargrad.doctor.places import Place, belongs_to_library
 
 DEEPEST = 6  # frames of the user's program that are looked at

@@ -1,9 +1,10 @@
 """Training loops that do the same thing in every round: after many, a round that is like the last is only counted.
 
-Once the program is trusted (noticing.py), the calls of a round, from one step of an optimizer to the next, are
-learned together with the events that they make. While calls come as they were learned, a cursor moves on and
-nothing else happens. As soon as one differs, what was left out is made up for: the last whole round and what has
-begun of the present one are told, so that everybody knows what they would have known. Read next: observer.py.
+Once the program is trusted (observers/gradients.py), the calls of a round, from one step of an optimizer to the
+next, are learned together with the events that they make. While calls come as they were learned, a cursor moves on
+and nothing else happens. As soon as one differs, what was left out is made up for: the last whole round and what
+has begun of the present one are told, so that everybody knows what they would have known. Read next:
+observers/modules.py.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from time import process_time
 from typing import Any
 
 from cleargrad.doctor import events
-from cleargrad.doctor.gradient_observer import GradientObserver, StepUnderWay, value_of
-from cleargrad.doctor.noticing import CALM_STEPS
+from cleargrad.doctor.observers.gradients import CALM_STEPS
+from cleargrad.doctor.observers.passes import GradientObserver, StepUnderWay, value_of
 
 REPEATED = frozenset((
     events.Backward, events.Accumulate, events.BackwardEnd, events.Grad, events.Zero, events.GradWrite, events.Clip,

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from cleargrad.doctor.observer import Observer
+from cleargrad.doctor.observers.modules import Observer
 from cleargrad.doctor.patches import Patches
 from cleargrad.doctor.places import PACKAGE, caller_place
 from cleargrad.doctor.quick_calls import step_hooks, watched_backward, watched_zero

@@ -1,7 +1,7 @@
 """What fills, clears and uses gradients, as events: backward passes, zero_grad, clipping and steps.
 
-An engine's adapter calls these methods at the moment something happens (library_observer.py hooks and patches a
-library so that it does). What the program does by hand is noticed in between. Read next: observer.py.
+An engine's adapter calls these methods at the moment something happens (hooks.py hooks and patches a
+library so that it does). What the program does by hand is noticed in between. Read next: observers/modules.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cleargrad.doctor import events
 from cleargrad.doctor.findings import GradientError
 from cleargrad.doctor.hand_steps import HandSteps
 from cleargrad.doctor.measuring import Measurement, is_due, plain_norms
-from cleargrad.doctor.noticing import Noticing, user_frame
+from cleargrad.doctor.observers.gradients import Noticing, user_frame
 from cleargrad.doctor.origins import first_not_finite, infinite_slope, leaves_behind
 from cleargrad.doctor.places import Place, user_place
 from cleargrad.doctor.registry import Optimizer, Parameter
@@ -31,7 +31,7 @@ SLOPES_LOOKED_AT, SLOPES_THEN_EVERY = 32, 32  # backward passes before which slo
 def guarded(method: Callable) -> Callable:
     """A mistake of the doctor's ends its watch, never the training; only what `strict` raises goes through.
 
-    A call that is as it was learned (repeating.py) goes no further than that.
+    A call that is as it was learned (repeats.py) goes no further than that.
     """
     name = method.__name__
 

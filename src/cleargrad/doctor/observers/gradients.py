@@ -2,7 +2,7 @@
 
 Before every event that matters, each gradient's identity and version are compared with how they were left. Values
 are looked at rarely: where a gradient would otherwise count as reused, and at a few steps for parameters that no
-optimizer changes. Tensors are only ever looked at, never kept. Read next: gradient_observer.py.
+optimizer changes. Tensors are only ever looked at, never kept. Read next: observers/passes.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From what an engine does to events: the same for cleargrad and for PyTorch.
 
 Here is what surrounds gradients: loss scaling, schedulers, epochs, modules and their forward calls. Read next:
-library_observer.py.
+hooks.py.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from cleargrad.doctor import events
-from cleargrad.doctor.gradient_observer import AFTER_A_CHANGE, guarded
+from cleargrad.doctor.observers.passes import AFTER_A_CHANGE, guarded
 from cleargrad.doctor.origins import leaves_behind
 from cleargrad.doctor.places import Place, place_of_error, user_place
-from cleargrad.doctor.repeating import Repeating
+from cleargrad.doctor.repeats import Repeating
 
 
 class Observer(Repeating):
