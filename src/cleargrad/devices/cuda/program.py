@@ -371,8 +371,8 @@ def is_on_gpu(array: np.ndarray) -> bool:
 class Own:
     """An output of a graph, in memory of the graph's own.
 
-    It is handed out as a copy, unless what was handed out is always gone before the next run, as gradients are: then
-    it is lent. If that turns out wrong, it stays with whoever has it, and the graph gets other memory.
+    It is handed out as a copy, unless what was handed out is always gone before the next run, as gradients are: it
+    is lent then. If that turns out wrong, it stays with whoever has it, and the graph gets other memory.
     """
 
     lends = False
