@@ -203,7 +203,7 @@ def main() -> None:
     parts = sys.argv[1:] or ["agreement"]
     for part in parts:
         try:
-            globals()[part](rows, 200.0) if part == "agreement" else globals()[part](rows)
+            globals()[part](rows, 120.0) if part == "agreement" else globals()[part](rows)
         except Exception:
             traceback.print_exc()
     for name, value in rows:

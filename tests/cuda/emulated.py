@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
+import mmap
 import re
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ from cleargrad.devices.cuda.program import array_at
 from cleargrad.devices.cuda.runtime import Matrix, Runtime
 from cleargrad.devices.cuda.text import PRELUDE
 
+LIBC = ctypes.CDLL(None)
 COMPILER = shutil.which("g++")
 
 HEAD = r"""
@@ -105,7 +107,8 @@ class Pool:
             gpu.free -= size
             self.taken += size
         at = found.pop()
-        gpu.room[at : at + size] = 0xCC
+        with gpu.opened():
+            gpu.room[at : at + size] = 0xCC
         return Piece(self, at, size)
 
     def total_bytes(self) -> int:
@@ -144,18 +147,19 @@ class Stream:
 
     def end_capture(self) -> Graph:
         captured, self.gpu.captured = self.gpu.captured, None
-        return Graph(captured)
+        return Graph(self.gpu, captured)
 
 
 class Graph:
     """Work that was recorded."""
 
-    def __init__(self, captured: list[Callable[[], object]]) -> None:
-        self.captured = captured
+    def __init__(self, gpu: Emulated, captured: list[Callable[[], object]]) -> None:
+        self.gpu, self.captured = gpu, captured
 
     def launch(self, stream: Stream) -> None:
-        for work in self.captured:
-            work()
+        with self.gpu.opened():
+            for work in self.captured:
+                work()
 
 
 class Event:
@@ -227,6 +231,7 @@ class Emulated(Runtime):
         self.room = pages(1 << 33)
         self.first, self.used = self.room.__array_interface__["data"][0], 0
         self.total = self.free = total
+        self.depth = 0  # of those who may read
         self.pool = Pool(self)
         self.malloc = self.pool.malloc
         self.current = Stream(self, 0)
@@ -238,6 +243,22 @@ class Emulated(Runtime):
         self.sources: dict[str, str] = {}
         self.start(fake_cupy(self), 0)
         self.clear(self.error_block.address, 8)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Memory of the GPU is open to kernels and copies; whoever reads it meanwhile on the CPU is stopped."""
+        self.protect(mmap.PROT_READ | mmap.PROT_WRITE)
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            if not self.depth:
+                self.protect(0)
+
+    def protect(self, rights: int) -> None:
+        if not self.depth:
+            LIBC.mprotect(ctypes.c_void_p(self.first), ctypes.c_size_t(self.room.size), rights)
 
     def is_there(self, address: int, nbytes: int = 1) -> bool:
         """Whether memory is the GPU's."""
@@ -255,7 +276,8 @@ class Emulated(Runtime):
             raise RuntimeError("operation not permitted when stream is capturing")
         target = array.__array_interface__["data"][0]
         assert array.flags.c_contiguous and not self.is_there(target) and self.is_there(address, array.nbytes)
-        ctypes.memmove(target, address, array.nbytes)
+        with self.opened():
+            ctypes.memmove(target, address, array.nbytes)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         assert self.is_there(target, nbytes) and self.is_there(source, nbytes)
@@ -268,7 +290,8 @@ class Emulated(Runtime):
     def do(self, work: Callable[[], object]) -> None:
         """Something that a graph can consist of."""
         if self.captured is None:
-            work()
+            with self.opened():
+                work()
         else:
             self.captured.append(work)
 
@@ -335,8 +358,9 @@ class Emulated(Runtime):
         return captured
 
     def replay(self, graph: Any) -> None:
-        for work in graph:
-            work()
+        with self.opened():
+            for work in graph:
+                work()
 
 
 def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) -> np.ndarray:

@@ -13,9 +13,9 @@ from operator import is_
 from typing import Any
 
 from cleargrad.autograd.modes import enable_grad
-from cleargrad.core.device import on_host
+from cleargrad.core.device import CPU, on_host
 from cleargrad.core.mode import NO_GRAD, mode, settle
-from cleargrad.core.tensor import Tensor, held, value_in, wrap
+from cleargrad.core.tensor import Tensor, held, place_of, value_in, wrap
 from cleargrad.devices.cpu.native import LARGE, kernels
 from cleargrad.errors import error
 from cleargrad.ops.complex_numbers import view_as_complex, view_as_real
@@ -106,6 +106,8 @@ class RuleOptimizer(Optimizer):
     def _apply_together(self, group: dict[str, Any], options: dict[str, Any], items: list[tuple]) -> bool:
         """All parameters by one call of machine code, where they are large together and nothing is unusual."""
         if mode.how != NO_GRAD or not self._by_element or sum(p._form.size for p, *_ in items) < LARGE:
+            return False
+        if any(place_of(p) is not CPU for p, *_ in items):
             return False
         found = kernels()
         return found is not None and found.step(self, group, options, items)

@@ -1,4 +1,4 @@
-"""torch.cuda.amp.GradScaler: torch.amp's with "cuda" filled in. Read next: cpu/__init__.py."""
+"""torch.cuda.amp.GradScaler: torch.amp's with "cuda" filled in. Read next: torch_names/cpu/__init__.py."""
 
 from __future__ import annotations
 
