@@ -122,7 +122,7 @@ def writing_door(op: Op, kernel: Callable) -> Callable:
 def kernels_of(op: Op, kernel: Callable) -> dict[str, Any]:
     """A kernel for both types of floats, and what is quicker for large arrays: machine code, or the same."""
     large = large_for(op.lower)  # known here, so that small arrays are spared one more call
-    kernels = {"large": large}
+    kernels: dict[str, Any] = {"large": large}
     for bits, kind in (("32", F32), ("64", F64)):
         kernels["kernel" + bits] = small = numpy_reading.specialise(kernel, kind)
         kernels["large" + bits] = small if large is None else quickened(small, op.lower)
