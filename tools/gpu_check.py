@@ -6,8 +6,12 @@ PyTorch's, where torch is installed.
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -118,87 +122,141 @@ def random(rows: list) -> None:
         rows.append((f"random: {name}", "; ".join(found) or "the same bits"))
 
 
-def timed(step: Any, synchronize: Any, steps: int = 30) -> float:
-    for _ in range(5):
-        step()
-    synchronize()
-    times = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        for _ in range(steps):
-            step()
-        synchronize()
-        times.append((time.perf_counter() - begun) / steps)
-    return min(times) * 1e6
+# Training steps --------------------------------------------------------------------------------------------
+
+VARIANTS = {  # by name: the library, options of the optimizer, what is done to the model
+    "waiting": ("cleargrad", {}, None),
+    "eager": ("cleargrad", {}, None),
+    "torch": ("torch", {}, None),
+    "torch fused": ("torch", {"fused": True}, None),
+    "torch compiled": ("torch", {"fused": True}, {}),
+    "torch reduce-overhead": ("torch", {"fused": True}, {"mode": "reduce-overhead"}),
+}
+SMALL = ("linear", "mlp", "cnn", "gpt", "lstm", "adam")
+OURS, PEERS = ("waiting", "eager"), ("torch", "torch fused")
 
 
-def workloads(rows: list, names: tuple[str, ...] = ("linear", "mlp", "cnn", "gpt", "lstm", "adam")) -> None:
-    """The steps of `cleargrad bench` on the GPU: unchanged loops here and in PyTorch, the same numbers in both."""
+def workloads(rows: list, names: tuple[str, ...] = SMALL, variants: tuple[str, ...] = OURS + PEERS) -> None:
+    """Training steps here and in PyTorch, each in a process of its own: times, memory, and what was learned."""
+    for name in names:
+        found = {variant: apart(name, variant) for variant in variants}
+        for variant, figures in found.items():
+            rows.append((f"{name}: {variant}", figures))
+        times = {variant: figures["step_us"] for variant, figures in found.items() if "step_us" in figures}
+        best = min((time for variant, time in times.items() if variant.startswith("torch")), default=None)
+        if best is not None and "waiting" in times:
+            rows.append((f"{name}: waiting / best torch", round(times["waiting"] / best, 3)))
+
+
+def large(rows: list) -> None:
+    workloads(rows, ("gpt2", "resnet18"), (*OURS, *PEERS, "torch compiled"))
+
+
+def ours(rows: list) -> None:
+    """Without PyTorch."""
+    workloads(rows, (*SMALL, "gpt2", "resnet18"), OURS)
+
+
+def profiles(rows: list) -> None:
+    """What takes the time of steps, kernel by kernel."""
+    workloads(rows, ("gpt2", "resnet18", "cnn", "lstm"), ("waiting profile",))
+
+
+def apart(name: str, variant: str) -> dict[str, Any]:
+    """Figures of a workload, from another process."""
+    begun = time.time()
+    command = [sys.executable, __file__, "one", name, variant]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    lines = done.stdout.splitlines()
+    for line in lines[:-1]:
+        print(line)
+    if done.returncode:
+        print(done.stdout[-2000:], done.stderr[-3000:])
+        return {"failed": (done.stderr.strip().splitlines() or ["?"])[-1][:200]}
+    found = json.loads(lines[-1])
+    print(name, variant, found, f"({time.time() - begun:.0f} s)", flush=True)
+    return found
+
+
+def one(name: str, variant: str) -> None:
+    """Prints the figures of a workload: what a step takes, and until it has been asked for; memory; learning."""
+    from cleargrad.bench.large import LARGE
     from cleargrad.bench.workloads import WORKLOADS, Setup
 
-    for name in names:
-        found: dict[str, tuple] = {}
-        for title, library, options in variants():
-            try:
-                found[title] = trained(library, WORKLOADS[name].make, Setup(optimizer=options), title)
-            except Exception as failure:
-                traceback.print_exc()
-                found[title] = (None, f"{type(failure).__name__}: {str(failure)[:80]}")
-            print(name, title, found[title], flush=True)
-        times = {title: time for title, (time, *_) in found.items() if time is not None}
-        best = min((time for title, time in times.items() if title.startswith("torch")), default=None)
-        ratio = "" if best is None or "waiting" not in times else f"{times['waiting'] / best:.3f}"
-        rows.append((f"{name}: waiting / best torch", ratio))
-        rows.append((f"{name}: microseconds", {title: round(time, 1) for title, time in times.items()}))
-        rows.append((f"{name}: values", {title: rest[:1] for title, (_, *rest) in found.items()}))
+    variant, profiled, _ = variant.partition(" profile")
+    library, options, compiled = VARIANTS[variant]
+    torch: Any = importlib.import_module(library)
+    if name in ("linear", "cnn", "resnet18") and library != "torch":
+        options = {}
+    setup = Setup(optimizer=options)
+    if compiled is not None:
+        setup.model = lambda model: torch.compile(model, **compiled)
+    torch.set_default_device("cuda")
+    task = {**WORKLOADS, **LARGE}[name].make(torch, setup)
+    big = name in LARGE
+    batches = [task.data(task.batch, number) for number in range(3 if big else 8)]
+    switch = cg.waiting() if variant == "waiting" else None
+    synchronize, losses, times, asked = torch.cuda.synchronize, [], [], []
+    begun = time.perf_counter()
+    for number in range(2):
+        losses.append(task.step(*batches[number % len(batches)]))
+    synchronize()
+    figures: dict[str, Any] = {"second_step_s": round(time.perf_counter() - begun, 2)}
+    for turn in range(6):
+        count = (3 if big else 6) if turn < 2 else (6 if big else 40)
+        synchronize()
+        begun = time.perf_counter()
+        for number in range(count):
+            loss = task.step(*batches[number % len(batches)])
+        asked.append((time.perf_counter() - begun) / count)
+        synchronize()
+        times.append((time.perf_counter() - begun) / count)
+        if library == "cleargrad":
+            from cleargrad.compile import beside
 
-
-def variants() -> list[tuple[str, Any, dict]]:
-    found: list[tuple[str, Any, dict]] = [("waiting", cg, {}), ("eager", cg, {})]
-    try:
-        import torch
-    except ImportError:
-        return found
-    return [*found, ("torch", torch, {}), ("torch fused", torch, {"fused": True})]
-
-
-def trained(library: Any, make: Any, setup: Any, title: str) -> tuple:
-    """Microseconds of a step; what training has got to; microseconds until the step has been asked for."""
-    from cleargrad.compile import beside
-    from cleargrad.compile.script import waiting
-
-    library.set_default_device("cuda")
-    try:
-        if "fused" in title and make.__name__ in ("linear", "cnn"):
-            setup.optimizer = {"fused": True}
-        task = make(library, setup)
-        batches = [task.data(task.batch, number) for number in range(8)]
-        switch = waiting() if title == "waiting" else None
-        synchronize = library.cuda.synchronize
-        loss, times, asked = None, [], []
-        for turn in range(6):
-            count = 6 if turn < 2 else 40
-            synchronize()
-            begun = time.perf_counter()
-            for number in range(count):
-                loss = task.step(*batches[number % len(batches)])
-            asked.append((time.perf_counter() - begun) / count)
-            synchronize()
-            times.append((time.perf_counter() - begun) / count)
             beside.wait()
-        value = task.value(loss)
-        more: list[Any] = []
-        if switch is not None:
-            programs = [each.program for each in switch.waiter.tree.endings if each.program is not None]
-            more = [[len(p.steps), p.size >> 20, p.graph is not None, p.hosted] for p in programs]
-            switch.__exit__(None)
-        return min(times) * 1e6, round(value, 6), round(min(asked) * 1e6, 1), *more
-    finally:
-        library.set_default_device(None)
+    figures |= {"step_us": round(min(times) * 1e6, 1), "asked_us": round(min(asked) * 1e6, 1)}
+    figures["peak_GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 3)
+    figures["value"] = round(task.value(loss), 5)
+    if library == "cleargrad":
+        figures["on_host"] = dict(cg.core.device.drivers["cuda"].on_host.most_common(9))
+    if switch is not None:
+        programs = [each.program for each in switch.waiter.tree.endings if each.program is not None]
+        figures["programs"] = [[len(p.steps), p.size >> 20, p.graph is not None, p.hosted] for p in programs]
+        if profiled:
+            profile(max(programs, key=lambda p: len(p.steps)), name)
+    print(json.dumps(figures))
+
+
+def profile(program: Any, name: str) -> None:
+    """The time of every kernel of a program, the longest first; their texts are left in a file."""
+    event = program.runtime.cupy.cuda.Event
+    marks = [event() for _ in range(len(program.steps) + 1)]
+    for _ in range(3):
+        for step, mark in zip(program.steps, marks):
+            mark.record()
+            step()
+        marks[-1].record()
+        program.runtime.synchronize()
+    spent: dict[str, list] = {}
+    for title, begin, end in zip(program.titles, marks, marks[1:]):
+        found = spent.setdefault(title, [0.0, 0])
+        found[0] += program.runtime.cupy.cuda.get_elapsed_time(begin, end)
+        found[1] += 1
+    rows = sorted(spent.items(), key=lambda item: -item[1][0])
+    print(f"{name}: {sum(each for _, (each, _) in rows):.3f} ms in {len(program.steps)} steps")
+    for title, (milliseconds, count) in rows[:40]:
+        print(f"  {milliseconds:8.3f} ms  {count:4d} x  {title}")
+    sources = dict(program.sources)
+    texts = [f"// {each:.3f} ms {count} x {title}\n{sources.get(title, '')}" for title, (each, count) in rows]
+    (Path(os.environ.get("OUT", tempfile.gettempdir())) / f"{name}.cu").write_text("\n".join(texts))
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
+    if sys.argv[1:2] == ["one"]:
+        one(*sys.argv[2:])
+        return
     rows: list[tuple[str, Any]] = []
     parts = sys.argv[1:] or ["agreement"]
     for part in parts:

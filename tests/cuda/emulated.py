@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -231,7 +232,7 @@ class Emulated(Runtime):
         self.room = pages(1 << 33)
         self.first, self.used = self.room.__array_interface__["data"][0], 0
         self.total = self.free = total
-        self.depth = 0  # of those who may read
+        self.depth, self.door = 0, threading.RLock()  # of those who may read, one thread at a time
         self.pool = Pool(self)
         self.malloc = self.pool.malloc
         self.current = Stream(self, 0)
@@ -247,13 +248,13 @@ class Emulated(Runtime):
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
         """Memory of the GPU is open to kernels and copies; whoever reads it meanwhile on the CPU is stopped."""
-        self.protect(mmap.PROT_READ | mmap.PROT_WRITE)
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1
-            if not self.depth:
+        with self.door:
+            self.protect(mmap.PROT_READ | mmap.PROT_WRITE)
+            self.depth += 1
+            try:
+                yield
+            finally:
+                self.depth -= 1
                 self.protect(0)
 
     def protect(self, rights: int) -> None:

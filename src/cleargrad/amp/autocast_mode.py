@@ -15,6 +15,7 @@ import numpy as np
 
 from cleargrad.amp import state
 from cleargrad.amp.state import get_autocast_dtype, is_autocast_available, is_autocast_enabled
+from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
@@ -62,7 +63,7 @@ class autocast:
 
 def is_usable(device: str, lower: dtypes.dtype) -> bool:
     """Whether a region can be on; the warning says why not."""
-    if device == "cuda":
+    if device == "cuda" and not devices.is_usable("cuda"):
         warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=3)
         return False
     if lower not in SUPPORTED:

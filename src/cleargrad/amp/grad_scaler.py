@@ -63,8 +63,8 @@ def inverse(scale: Tensor) -> Any:
     return np.float32(1.0 / float(scale._data))
 
 
-def unscale_waiting(grads: list[Tensor], factor: float) -> Tensor:
-    """Multiplies gradients in place, by calls that may wait; the answer is 1 if any was not finite, else 0."""
+def unscale_by_calls(grads: list[Tensor], factor: float) -> Tensor:
+    """Multiplies gradients in place, wherever they lie and also if they wait; 1 if any was not finite, else 0."""
     with no_grad():
         finite = [grad.isfinite().all() for grad in grads]
         for grad in grads:
@@ -86,7 +86,7 @@ class GradScaler:
     ) -> None:
         self._device = device
         self._enabled = enabled
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not devices.is_usable("cuda"):
             message = "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling."
             warnings.warn(message, stacklevel=2)
             self._enabled = False
@@ -157,10 +157,13 @@ class GradScaler:
             rule = "Attempting to unscale FP16 gradients."
             fix = "keep the parameters in float32, and use autocast for the forward pass"
             raise error(ValueError, "unscale_", rule, fix=fix)
-        if grads and mode.waiter is not None:
-            return {devices.CPU: unscale_waiting(grads, float(factor))}
+        if not grads:
+            return {}
+        if mode.waiter is not None or any(grad.device is not devices.CPU for grad in grads):
+            sides = {grad.device: [each for each in grads if each.device == grad.device] for grad in grads}
+            return {side: unscale_by_calls(some, float(factor)) for side, some in sides.items()}
         finite = [unscale(grad, factor) for grad in grads]  # every gradient, also after the first infinity
-        return {devices.CPU: number(0.0 if all(finite) else 1.0)} if grads else {}
+        return {devices.CPU: number(0.0 if all(finite) else 1.0)}
 
     def _check_inf_per_device(self, optimizer: Any) -> dict:
         """Looks for gradients that are not finite, and leaves them as they are."""
@@ -199,7 +202,8 @@ class GradScaler:
         if not found:
             rule = "No inf checks were recorded for this optimizer."
             raise error(AssertionError, "step", rule, fix="call backward() on a loss of its parameters first")
-        (self._skipped[optimizer],) = found.values()
+        first, *others = found.values()
+        self._skipped[optimizer] = any(part.item() for part in (first, *others)) if others else first
 
     def _step_with_scale(self, optimizer: Any, state: dict[str, Any], args: tuple, kwargs: dict) -> Any:
         """For optimizers that unscale and skip by themselves: they find what they need in two attributes."""

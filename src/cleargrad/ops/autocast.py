@@ -54,7 +54,7 @@ TABLE = {
             hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
             multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss
             binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp interpolate prod softmax
-            log_softmax cumprod cumsum sum""",
+            log_softmax cumprod cumsum sum cross_entropy""",
         WIDEST: """addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler grid_sample index_put tensordot
             scatter_add""",
         REFUSED: "binary_cross_entropy",

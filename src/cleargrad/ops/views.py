@@ -86,23 +86,24 @@ def reshape_samples() -> Iterator[Sample]:
     yield Fails(RuntimeError, real(3, 4), (-1, 5))
 
 
-def shares_memory(result: np.ndarray, source: np.ndarray) -> bool:
-    """Whether NumPy could reshape without copying: a view's base is the array or the array's own base."""
-    base = result.base
-    return base is not None and (base is source or base is source.base)
+def in_place_as(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The array in another shape, where that needs no copy: elements are not read, since they may lie elsewhere."""
+    return x.reshape(shape) if x.flags.c_contiguous else x.reshape(shape, copy=False)
 
 
 def same_memory(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The array in another shape; an error when that needs a copy."""
-    result = x.reshape(shape)
-    if x.size and not shares_memory(result, x):
+    try:
+        return in_place_as(x, shape)
+    except ValueError:
         rule = (
             "view size is not compatible with input tensor's size and stride (at least one dimension spans "
             "across two contiguous subspaces)"
         )
         strides = str(tuple(step // x.itemsize for step in x.strides))
-        raise error(RuntimeError, "view", rule, size=str(x.shape), stride=strides, fix="use .reshape(...)")
-    return result
+        raise error(
+            RuntimeError, "view", rule, size=str(x.shape), stride=strides, fix="use .reshape(...)"
+        ) from None
 
 
 # Whether memory can be shared is decided before the call; in a replay it may lie in another order.
@@ -133,24 +134,25 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         shape = sizes or sizes_of((shape,))
     try:
         data = input._form
-        result = data.reshape(shape)
+        result = data.reshape(shape) if data.flags.c_contiguous else data.reshape(shape, copy=False)
     except (ValueError, TypeError, AttributeError):
         check_tensor("reshape", input)
         shape = infer_size("reshape", sizes_of(shape), input._form.size)
-        result = data.reshape(shape)
+        try:
+            result = in_place_as(input._form, shape)
+        except ValueError:
+            return copy_as_shape(input, shape=shape)
     if result.shape != shape and -1 not in shape:
         infer_size("reshape", shape, data.size)  # raises: NumPy takes any negative size for -1
     how = gate.how or mode.how
-    base = result.base
-    apart = base is not data and (base is None or base is not data.base)
-    if how == SPECIAL and not apart:
+    if how == SPECIAL:
         how = spared()
-    if how == SPECIAL and not apart and (waiter := mode.simply) is not None:
+    if how == SPECIAL and (waiter := mode.simply) is not None:
         if waiter.sees(_view_op, input):
             return link_view(result, input, int(waiter.grad), _view_node, _view_plan, None)
         return waiter.call(_view_op, (input,), {"shape": result.shape})
-    if how == SPECIAL or apart or held(input) is not None or data is not input._data:
-        return reshape_slowly(input, result.shape, data)
+    if how == SPECIAL or held(input) is not None or data is not input._data:
+        return view_as_shape(input, shape=result.shape)
     return link_view(result, input, how, _view_node, _view_plan, None)
 
 
@@ -187,12 +189,6 @@ def link_view(
     return tensor
 
 
-def reshape_slowly(input: Tensor, shape: tuple[int, ...], data: np.ndarray) -> Tensor:
-    if not data.size or shares_memory(data.reshape(shape), data):
-        return view_as_shape(input, shape=shape)
-    return copy_as_shape(input, shape=shape)
-
-
 face(view_as_shape, method=True)(reshape)
 
 
@@ -205,7 +201,7 @@ def view_(input: Tensor, *sizes: Any, size: Any = None, dtype: Dtype | None = No
         return reinterpret(input if edge_of(input) is None else input.detach(), dtype=dtype)
     shape = sizes if sizes and type(sizes[0]) is int else sizes_of(sizes or (size,))
     try:
-        result = same_memory(input._form, shape)
+        result = in_place_as(input._form, shape)
     except (ValueError, TypeError, AttributeError):
         check_tensor("view", input)
         result = same_memory(input._form, infer_size("view", sizes_of(shape), input._form.size))

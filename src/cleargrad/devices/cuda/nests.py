@@ -310,12 +310,15 @@ class Elements(Emitter):
         piece = self.several * THREADS
         with self.phase():
             self.say(f"const {self.index} first = ({self.index})blockIdx.x * {piece} + threadIdx.x;")
-            if self.several > 1:
+            if self.several == 1:
+                with self.block(f"if (first < {size})"):
+                    self.place("first")
+            else:
                 self.say(f"if (first + {piece - THREADS} < {size}) {{")
                 self.places(range(self.several))
-                self.say("} else")
-            with self.block(f"for ({self.index} i = first; i < {size}; i += {THREADS})"):
-                self.place("i")
+                self.say("} else")  # in the last block
+                with self.block(f"for ({self.index} i = first; i < {size}; i += {THREADS})"):
+                    self.place("i")
         return Kernels([self.launch((-(-size // piece),), (THREADS,))])
 
     def places(self, numbers: range) -> None:

@@ -55,6 +55,7 @@ class CudaProgram:
         self.inside: list[tuple[int, int]] = []  # words that point into the program's own memory
         self.constants: dict[Buffer, np.ndarray] = {}
         self.steps: list[Callable[[], None]] = []
+        self.titles: list[str] = []  # of the steps, for whoever asks what takes time
         self.sources: list[tuple[str, str]] = []
         self.hosted = [entry.call.op.name for entry in self.schedule.entries if isinstance(entry, Host)]
         self.groups = levels(self.schedule.entries, self.memory_of())
@@ -125,7 +126,7 @@ class CudaProgram:
             elif isinstance(entry, Product):
                 self.add_product(entry)
             else:
-                self.steps.append(partial(self.call, entry))
+                self.add_step(f"call of {entry.call.op.name}", partial(self.call, entry))
         for stage in stages(parts):
             self.add_launch(stage)
 
@@ -136,7 +137,11 @@ class CudaProgram:
                 self.word(word, entry)
         self.sources.append((launch.name, launch.source))
         run, name, grid, block = self.runtime.launch, launch.name, launch.grid, launch.block
-        self.steps.append(lambda: run(name, grid, block, self.base + 8 * first))
+        self.add_step(name, lambda: run(name, grid, block, self.base + 8 * first))
+
+    def add_step(self, title: str, work: Callable[[], None]) -> None:
+        self.steps.append(work)
+        self.titles.append(title)
 
     def word(self, word: tuple, entry: Any) -> None:
         """An argument; addresses that are bound later are noted."""
@@ -169,7 +174,8 @@ class CudaProgram:
         for load in (left, right, place):
             self.word(("address", load), entry)
         sizes = (tuple(batch), m, n, left.shape[-1])
-        self.steps.append(self.product(entry, first, sizes, left.strides, right.strides, place.strides))
+        work = self.product(entry, first, sizes, left.strides, right.strides, place.strides)
+        self.add_step(f"product {kind_of(entry.place.dtype)} {list(sizes)}", work)
         if place is not entry.place:
             self.copy_launch(entry.place, place)
 
