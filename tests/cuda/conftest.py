@@ -9,7 +9,7 @@ import pytest
 from cleargrad.core import device as devices
 from cleargrad.core import philox
 from cleargrad.devices.cuda.driver import Cuda
-from cleargrad.devices.cuda.runtime import Precision
+from cleargrad.devices.cuda.products import Precision
 from tests.cuda import emulated
 from tests.cuda.emulated import Emulated
 

@@ -26,7 +26,8 @@ import numpy as np
 
 from cleargrad.core.layout import pages
 from cleargrad.devices.cuda.program import array_at
-from cleargrad.devices.cuda.runtime import Matrix, Runtime
+from cleargrad.devices.cuda.products import Matrix
+from cleargrad.devices.cuda.runtime import Runtime
 from cleargrad.devices.cuda.text import PRELUDE
 
 LIBC = ctypes.CDLL(None)

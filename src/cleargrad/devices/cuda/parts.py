@@ -18,6 +18,7 @@ import numpy as np
 from cleargrad.core.layout import ghost
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.devices.cuda.tiled import is_tiled
 from cleargrad.ops.attention import as_added, exponentials, scores_of
 from cleargrad.ops.padding import pad_constant
 from cleargrad.ops.record import Call, CaptureError, Graph, Recorder, Value
@@ -271,12 +272,12 @@ PARTS: dict[str, Callable] = {
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def expanded(graph: Graph) -> Graph:
-    """The graph with calls that have parts here replaced by them."""
+def expanded(graph: Graph, architecture: int | None) -> Graph:
+    """The graph with calls that have parts here, and no kernels of their own, replaced by them."""
     calls: list[Call] = []
     found = replace(graph, calls=calls, outside=[*graph.outside], constants=[*graph.constants])
     for call in graph.calls:
-        parts = recorded(call) if call.op.name in PARTS else None
+        parts = None if is_tiled(call, architecture) or call.op.name not in PARTS else recorded(call)
         if parts is None:
             calls.append(call)
         else:

@@ -22,9 +22,12 @@ from cleargrad.core.tensor import Tensor, owner_of
 from cleargrad.devices.cuda import target
 from cleargrad.devices.cuda.nests import Kernels, kernels_of
 from cleargrad.devices.cuda.parts import expanded
+from cleargrad.devices.cuda.products import Matrix
 from cleargrad.devices.cuda.rows import add_rows, copy_many
-from cleargrad.devices.cuda.runtime import Block, Matrix, Runtime, array_in
+from cleargrad.devices.cuda.runtime import Block, Runtime, array_in
+from cleargrad.devices.cuda.tiled import places_of, plan_of
 from cleargrad.devices.cuda.together import Part, combined, levels, stages
+from cleargrad.devices.cuda.triton_code import HIDDEN, Start
 from cleargrad.ops.record import Graph
 from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
 from cleargrad.schedule.fuse import Member, Nest
@@ -45,7 +48,7 @@ class CudaProgram:
     def __init__(self, graph: Graph, runtime: Runtime, others: Any, whole: bool = True) -> None:
         """`others` makes calls that have no kernels here; a program that is `whole` becomes a CUDA graph."""
         self.runtime, self.others, self.whole = runtime, others, whole
-        self.schedule = scheduled(expanded(graph), target.TARGET)
+        self.schedule = scheduled(expanded(graph, runtime.tiled), target.TARGET)
         self.plan, self.replaced = self.schedule.plan, self.schedule.in_place
         self.copied = self.schedule.copied
         self.words: list[int] = []
@@ -57,8 +60,11 @@ class CudaProgram:
         self.steps: list[Callable[[], None]] = []
         self.titles: list[str] = []  # of the steps, for whoever asks what takes time
         self.sources: list[tuple[str, str]] = []
-        self.hosted = [entry.call.op.name for entry in self.schedule.entries if isinstance(entry, Host)]
-        self.groups = levels(self.schedule.entries, self.memory_of())
+        calls = [entry for entry in self.schedule.entries if isinstance(entry, Host)]
+        plans = ((entry, plan_of(entry, runtime.tiled)) for entry in calls)
+        self.plans = {id(entry): plan for entry, plan in plans if plan is not None}
+        self.hosted = [entry.call.op.name for entry in calls if id(entry) not in self.plans]
+        self.groups = levels(self.schedule.entries, self.memory_of(), self.is_alone)
         self.lay_out()
         for group in self.groups:
             self.add_group(group)
@@ -79,6 +85,10 @@ class CudaProgram:
 
     # Making ------------------------------------------------------------------------------------------------
 
+    def is_alone(self, entry: Any) -> bool:
+        """Whether an entry is made by other means, when all before it is done."""
+        return isinstance(entry, Host) and id(entry) not in self.plans
+
     def lay_out(self) -> None:
         """Decides where every buffer lies."""
         spans = lifetimes(self.groups)
@@ -89,10 +99,13 @@ class CudaProgram:
         for number, (position, entry) in enumerate(every):
             if isinstance(entry, Nest):
                 self.kernels[id(entry)] = found = kernels_of(entry)
-                if found.work:
-                    work = Buffer(-1 - 4 * number, (found.work,), np.dtype(np.uint8), "inside", (1,))
-                    self.works[id(entry)] = work
-                    spans[work] = (position, position)
+                size = found.work
+            else:
+                size = self.plans[id(entry)].work if id(entry) in self.plans else 0
+            if size:
+                work = Buffer(-1 - 4 * number, (size,), np.dtype(np.uint8), "inside", (1,))
+                self.works[id(entry)] = work
+                spans[work] = (position, position)
             if isinstance(entry, Product):
                 loads = (entry.left, entry.right, entry.place)
                 self.packed[id(entry)] = packed = [
@@ -125,6 +138,8 @@ class CudaProgram:
                 parts.append([(launch, entry) for launch in add_rows(entry)])
             elif isinstance(entry, Product):
                 self.add_product(entry)
+            elif id(entry) in self.plans:
+                self.add_plan(entry)
             else:
                 self.add_step(f"call of {entry.call.op.name}", partial(self.call, entry))
         for stage in stages(parts):
@@ -138,6 +153,22 @@ class CudaProgram:
         self.sources.append((launch.name, launch.source))
         run, name, grid, block = self.runtime.launch, launch.name, launch.grid, launch.block
         self.add_step(name, lambda: run(name, grid, block, self.base + 8 * first))
+
+    def add_plan(self, entry: Host) -> None:
+        """Kernels that were written for a call."""
+        for start in self.plans[id(entry)].starts:
+            words = [*places_of(entry, start.pointers), *[("number", 0)] * HIDDEN]
+            first, name, binary = len(self.words), start.binary.name, start.binary
+            for word in words:
+                self.word(word, entry)
+            self.runtime.load_binary(name, binary)
+            self.add_step(name, partial(self.launch_binary, start, first, len(words)))
+
+    def launch_binary(self, start: Start, first: int, count: int) -> None:
+        at = np.arange(count) * 8 + (self.base + 8 * first)
+        self.runtime.launch_binary(
+            start.binary.name, start.grid, start.binary, at.__array_interface__["data"][0]
+        )
 
     def add_step(self, title: str, work: Callable[[], None]) -> None:
         self.steps.append(work)
@@ -187,11 +218,11 @@ class CudaProgram:
     def product(
         self, entry: Product, first: int, sizes: tuple, left: tuple, right: tuple, place: tuple
     ) -> Callable[[], None]:
-        batch, m, n, k = sizes
         kind, itemsize = kind_of(entry.place.dtype), entry.place.dtype.itemsize
         multiply, beta = self.runtime.multiply, 1.0 if entry.adds else 0.0
-        rank = len(batch) + 2
-        left, right, place = ((0,) * (rank - len(steps)) + tuple(steps) for steps in (left, right, place))
+        rank = len(sizes[0]) + 2
+        every = tuple((0,) * (rank - len(steps)) + tuple(steps) for steps in (left, right, place))
+        (batch, m, n, k), (left, right, place) = folded(sizes, every)
         count, apart, outer = stacked(batch, (left, right, place))
         # cuBLAS knows columns: what is stored by rows is computed turned, with its operands exchanged.
         by_rows = place[-1] == 1 or (n == 1 and place[-2] != 1)
@@ -487,6 +518,32 @@ def fits_blas(load: Load) -> bool:
     by_columns = (row == 1 or m == 1) and (column >= m or n == 1)
     positive = all(step >= 0 for step in load.strides)
     return positive and (by_rows or by_columns) and not load.index
+
+
+def folded(sizes: tuple, strides: tuple) -> tuple[tuple, tuple]:
+    """Matrices of a stack that lie behind one another as one larger matrix, where the other operand is the same for
+    all of them; and dimensions of a stack as one, where matrices lie evenly."""
+    batch, m, n, k = sizes
+    left, right, place = map(list, strides)
+    extents = list(batch)
+    while extents:
+        count = extents[-1]
+        if m == 1 and left[-1] == place[-1] == 1 and left[-3] >= k and place[-3] >= n:
+            left[-2], place[-2] = left[-3], place[-3]  # single rows, whose own distance means nothing
+        if right[-3] == 0 and left[-3] == m * left[-2] and place[-3] == m * place[-2]:
+            m *= count
+        elif left[-3] == 0 and right[-3] == n * right[-1] and place[-3] == n * place[-1]:
+            n *= count
+        elif len(extents) > 1 and all(x[-4] == count * x[-3] for x in (left, right, place)):
+            extents[-2] *= count
+            for x in (left, right, place):
+                x[-4] = x[-3]
+        else:
+            break
+        extents.pop()
+        for x in (left, right, place):
+            del x[-3]
+    return (tuple(extents), m, n, k), (tuple(left), tuple(right), tuple(place))
 
 
 def stacked(batch: tuple[int, ...], strides: tuple) -> tuple[int, tuple, list[tuple]]:

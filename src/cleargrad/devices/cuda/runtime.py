@@ -2,7 +2,7 @@
 
 Memory on the GPU is an array of NumPy's at the GPU's address: shapes, strides, views and overlaps are NumPy's, and
 only kernels read elements. `Runtime` is the whole of what touches a GPU; tests put another one in its place, which
-compiles the same kernels for the CPU. Read next: devices/cuda/counts.py.
+compiles the same kernels for the CPU. Read next: devices/cuda/products.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import gc
 import hashlib
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,14 @@ from cleargrad.core.device import Memory
 from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
 from cleargrad.core.shortage import Shortage, out_of_memory
 from cleargrad.devices.cuda.counts import Counts
+from cleargrad.devices.cuda.products import Matrix, Products
 from cleargrad.devices.cuda.queues import Queues
 from cleargrad.devices.cuda.text import PRELUDE
+from cleargrad.devices.cuda.triton_code import Binary
 
 ROOM = 512  # bytes that CuPy rounds sizes up to
+SHARED = 48 << 10  # bytes of shared memory that a kernel gets without asking
+MOST_SHARED = 8  # the attribute of a kernel by which it asks for more
 
 
 class Block(Memory):
@@ -50,17 +55,6 @@ def array_in(block: Block, shape: tuple, dtype: np.dtype, strides: tuple | None 
     return np.ndarray(shape, dtype, np.asarray(block), 0, strides)
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """A stack of matrices as cuBLAS knows them: by columns, or turned, with a distance between columns and between
-    matrices."""
-
-    address: int
-    turned: bool
-    lead: int
-    apart: int
-
-
 class Here(threading.local):
     """What a thread has of its own: the GPU it works with, which CUDA asks every thread for, and a cell."""
 
@@ -72,6 +66,8 @@ class Here(threading.local):
 
 class Runtime:
     """A GPU, by CuPy."""
+
+    tiled: int | None = None  # the number of the architecture, if kernels written in Triton can run
 
     def __init__(self, index: int = 0) -> None:
         import cupy
@@ -86,6 +82,7 @@ class Runtime:
         self.clear(self.error_block.address, 8)
         major, minor = (self.runtime.deviceGetAttribute(k, index) for k in (75, 76))
         self.architecture = f"sm_{major}{minor}"
+        self.tiled = 10 * major + minor if major >= 8 and find_spec("triton") is not None else None
         # blocks of 256 threads that the GPU holds at once, by its processors and what each of them holds
         processors, threads = (self.runtime.deviceGetAttribute(k, index) for k in (16, 39))
         self.resident = processors * (threads // 256)
@@ -224,6 +221,34 @@ class Runtime:
         if failed:
             raise RuntimeError(f"CUDA could not start a kernel (error {failed})")
 
+    def load_binary(self, name: str, binary: Binary) -> None:
+        """Loads a kernel that is compiled already."""
+        with self.lock:
+            if name in self.functions:
+                return
+            self.here.cell  # noqa: B018
+            module = self.cupy.cuda.function.Module()
+            module.load(binary.image)
+            function = module.get_function(binary.entry)
+            self.modules += [module, function]
+            if binary.shared > SHARED and self.driver.cuFuncSetAttribute(
+                ctypes.c_void_p(function.ptr), MOST_SHARED, binary.shared
+            ):
+                raise RuntimeError(
+                    f"a kernel needs {binary.shared} bytes of shared memory, which this GPU has not"
+                )
+            self.functions[name] = function.ptr
+
+    def launch_binary(self, name: str, grid: tuple, binary: Binary, parameters: int) -> None:
+        """Has such a kernel run; `parameters` is the address of the addresses of its arguments."""
+        self.here.cell  # noqa: B018
+        block = (binary.threads, 1, 1)
+        failed = self.enqueue(
+            self.functions[name], *grid, *block, binary.shared, self.stream, parameters, None
+        )
+        if failed:
+            raise RuntimeError(f"CUDA could not start a kernel (error {failed})")
+
     def multiply(
         self,
         kind: str,
@@ -237,22 +262,12 @@ class Runtime:
         beta: float,
     ) -> None:
         """out = left @ right + beta * out, in the memory order of columns."""
-        from cupy.cuda import device
-        from cupy_backends.cuda.libs import cublas
+        self.products.multiply(self.stream, kind, (m, n, k), (left, right, out), count, beta)
 
-        handle = device.get_cublas_handle()
-        type, compute = (
-            TYPES[kind],
-            COMPUTE["float64" if kind == "float64" else "tf32" if tf32(kind) else "float32"],
-        )
-        scalar = np.float64 if kind == "float64" else np.float32
-        numbers = np.array([1, beta], scalar)
-        at = numbers.__array_interface__["data"][0]
-        cublas.gemmStridedBatchedEx(
-            handle, int(left.turned), int(right.turned), m, n, k, at,
-            left.address, type, left.lead, left.apart, right.address, type, right.lead, right.apart,
-            at + numbers.itemsize, out.address, type, out.lead, out.apart, count, compute, -1,
-        )  # fmt: skip
+    @cached_property
+    def products(self) -> Products:
+        self.here.cell  # noqa: B018
+        return Products(self.allocate)
 
     # Graphs ------------------------------------------------------------------------------------------------
 
@@ -270,20 +285,6 @@ class Runtime:
 
     def replay(self, graph: Any) -> None:
         graph.launch(self.cupy.cuda.get_current_stream())
-
-
-TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # cudaDataType
-COMPUTE = {"float32": 68, "tf32": 77, "float64": 70}  # cublasComputeType
-
-
-class Precision:
-    """Whether products of float32 may be computed by tensor cores, which drop digits: not by default."""
-
-    tf32 = False
-
-
-def tf32(kind: str) -> bool:
-    return kind == "float32" and Precision.tf32
 
 
 def compile_source(source: str, architecture: str) -> bytes:

@@ -14,7 +14,6 @@ from typing import Any
 from cleargrad.devices.cuda.nests import Launch
 from cleargrad.schedule.formulas import Buffer
 from cleargrad.schedule.lifetimes import reads_of, writes_of
-from cleargrad.schedule.statements import Host
 
 LARGE = 1 << 20  # bytes, from which on results keep their order
 WORDS = 500  # that a kernel can be given
@@ -24,7 +23,9 @@ PARTS = 12  # texts in one kernel
 Part = tuple[Launch, Any]  # a kernel, and the entry that it belongs to
 
 
-def levels(entries: list[Any], memory_of: Callable[[Buffer], Hashable]) -> list[list[Any]]:
+def levels(
+    entries: list[Any], memory_of: Callable[[Buffer], Hashable], is_alone: Callable[[Any], bool]
+) -> list[list[Any]]:
     """Entries in groups that come one after the other; within one, none touches what another one writes."""
     written: dict[Hashable, int] = {}  # the level at which memory was written last
     seen: dict[Hashable, int] = {}  # and at which it was touched last
@@ -35,7 +36,7 @@ def levels(entries: list[Any], memory_of: Callable[[Buffer], Hashable]) -> list[
         writes = {memory_of(buffer) for buffer in writes_of(entry)}
         level = max([least, *[written.get(each, -1) + 1 for each in reads | writes]])
         level = max([level, *[seen.get(each, -1) + 1 for each in writes]])
-        if isinstance(entry, Host):
+        if is_alone(entry):
             level = least = len(found)
             least += 1
         elif sum(buffer.size * buffer.dtype.itemsize for buffer in writes_of(entry)) >= LARGE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
@@ -30,6 +30,10 @@ class Binary:
     image: bytes
     threads: int
     shared: int  # bytes of shared memory, which it is given when it starts
+
+    @cached_property
+    def name(self) -> str:
+        return f"{self.entry}_{hashlib.sha256(self.image).hexdigest()[:20]}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,15 @@ def compiled(
     architecture: int = 90,
 ) -> Binary:
     """A function of Triton's for pointers to dtypes, by its arguments' names, and for constants."""
-    words = (text_of(function), [*pointers.items()], [*constants.items()], warps, stages, architecture, version())
+    words = (
+        text_of(function),
+        [*pointers.items()],
+        [*constants.items()],
+        warps,
+        stages,
+        architecture,
+        version(),
+    )
     path = cache_folder() / f"{hashlib.sha256(repr(words).encode()).hexdigest()[:40]}.o"
     kept = read_cached(path)
     if kept is not None:
@@ -94,7 +106,9 @@ def made(
     names = function.arg_names
     signature = {name: POINTERS[pointers[name]] if name in pointers else "constexpr" for name in names}
     values = {(position,): constants[name] for position, name in enumerate(names) if name not in pointers}
-    whole = {(position,): [["tt.divisibility", 16]] for position, name in enumerate(names) if name in pointers}
+    whole = {
+        (position,): [["tt.divisibility", 16]] for position, name in enumerate(names) if name in pointers
+    }
     source = ASTSource(function, signature, values, whole)
     options = {"num_warps": warps, "num_stages": stages}
     done = triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options)
