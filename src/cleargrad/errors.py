@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -101,6 +101,17 @@ def user_place() -> Place | None:
         return standing.place
     frame = user_frame(sys._getframe(1))
     return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def place_in(traceback: TracebackType | None) -> Place | None:
+    """The user's line that an error came through, the innermost one."""
+    found = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not code.co_filename.startswith(PACKAGE):
+            found = (code, traceback.tb_lasti)
+        traceback = traceback.tb_next
+    return found
 
 
 def known_as(file: str) -> str:

@@ -313,7 +313,8 @@ def backward(
 ) -> None:
     """Adds the gradient of this tensor to `.grad` of the leaves it was computed from."""
     plain = gradient is None and inputs is None and not create_graph and watch.observer is None
-    plain = plain and not leads_elsewhere(self)
+    waiter = mode.waiter
+    plain = plain and ((waiter is not None and waiter.run.is_waiting(self)) or not leads_elsewhere(self))
     if plain and not mode.anomaly and mode.recorder is None and mode.observer is None:
         if mode.waiter is not None:
             mode.waiter.backward(self, bool(retain_graph))

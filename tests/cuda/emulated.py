@@ -30,7 +30,7 @@ from cleargrad.devices.cuda.products import Matrix
 from cleargrad.devices.cuda.runtime import Runtime
 from cleargrad.devices.cuda.text import PRELUDE
 
-LIBC = ctypes.CDLL(None)
+LIBC, PAGE = ctypes.CDLL(None), mmap.PAGESIZE
 COMPILER = shutil.which("g++")
 
 HEAD = r"""
@@ -227,6 +227,9 @@ class Emulated(Runtime):
 
     stream = 0
     resident = 132 * 8  # as on an H200
+    guarded = (
+        True  # whether who reads memory on the CPU is stopped, which takes time where there is much of it
+    )
     captured: list[Callable[[], object]] | None = None  # what a graph that is being made consists of
 
     def __init__(self, total: int = 1 << 33) -> None:
@@ -259,8 +262,8 @@ class Emulated(Runtime):
                 self.protect(0)
 
     def protect(self, rights: int) -> None:
-        if not self.depth:
-            LIBC.mprotect(ctypes.c_void_p(self.first), ctypes.c_size_t(self.room.size), rights)
+        if not self.depth and self.guarded:
+            LIBC.mprotect(ctypes.c_void_p(self.first), ctypes.c_size_t(-(-self.used // PAGE) * PAGE), rights)
 
     def is_there(self, address: int, nbytes: int = 1) -> bool:
         """Whether memory is the GPU's."""

@@ -40,9 +40,11 @@ def backward(
         grad_tensors = grad_variables
     if isinstance(tensors, Tensor) and grad_tensors is None and inputs is None:  # as nearly always
         keep = create_graph if retain_graph is None else retain_graph
-        here = not leads_elsewhere(tensors)
-        if here and mode.simply is not None and not (create_graph or mode.observer or mode.anomaly):
-            mode.simply.backward(tensors, bool(keep))
+        waiter = mode.simply
+        waits = waiter is not None and waiter.run.is_waiting(tensors)
+        here = waits or not leads_elsewhere(tensors)
+        if here and waiter is not None and not (create_graph or mode.observer or mode.anomaly):
+            waiter.backward(tensors, bool(keep))
             return
         walk((tensors,), (start_gradient(tensors, None),), retain_graph=keep, create_graph=create_graph)
         return

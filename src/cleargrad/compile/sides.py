@@ -136,7 +136,9 @@ def side_at(value: Held) -> There:
 def form_there(tensor: Any, side: Here | None) -> np.ndarray | None:
     """The memory of a tensor that has its value on a side which is not the CPU; None if it has not."""
     holder = getattr(tensor, "_wait", None)
-    return tensor._form if type(holder) is Held and side is side_at(holder) else None
+    if type(holder) is not Held or side is None:
+        return None
+    return tensor._form if holder.place is side.place or holder.place == side.place else None
 
 
 def is_laid_out(array: np.ndarray, form: np.ndarray) -> bool:

@@ -215,7 +215,7 @@ class Step:
                             return False
                     if form is not want.last() and not want.fits(form):
                         return False
-                    if (form.base is not None or id(form) in lent) and is_lent(x):
+                    if want.side is HERE and (form.base is not None or id(form) in lent) and is_lent(x):
                         copied.append(len(tensors))
                     edge = x._edge
                     plans.append(edge is not None)

@@ -258,6 +258,7 @@ class Waiter:
         self.whole = whole  # the name of a function inside of which nobody may look
         self.run = Run(self)
         self.trial = Trial()
+        self.away = False  # whether what waited last lies on another device
 
     def begun(self) -> Run:
         """The run to go on with, locked: other threads may look at what waits, too."""
@@ -755,6 +756,7 @@ class Waiter:
                 self.run = Run(self)
             for tensor in run.written:  # what is written now is where it was
                 run.side.give(tensor, tensor._form)
+            self.away = run.side is not HERE
             try:
                 ending = compute(run, self.tree, self.make, why)
                 self.alone = self.alone or ending is None
@@ -776,8 +778,9 @@ class Waiter:
             self.before = Before(run.at, run.plans, run.nodes, bool(run.numbers))
 
     def step_made(self) -> None:
-        """An optimizer has made its step."""
-        if self.beside:
+        """An optimizer has made its step. On another device, where it would take until it is done is not known here,
+        and single calls cost more than waiting ever does."""
+        if self.beside and not self.away:
             self.trial.step_made(self)
 
     def note_length(self, run: Run, why: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cleargrad.core.layout import ghost, ghost_of
-from cleargrad.errors import error, laid_out, line_of, user_place
+from cleargrad.errors import error, laid_out, line_of, place_in, standing
 
 KNOWN = ["cpu", "cuda", "mps", "xpu", "meta"]
 
@@ -163,11 +163,14 @@ class Elsewhere(NotImplementedError):
 
     def __init__(self, held: Held):
         super().__init__(held)
-        self.held, self.line = held, user_place()
+        self.held, self.line = held, standing.place
 
     def __str__(self) -> str:
         place, driver = self.held.place, self.held.driver
-        rows = {} if self.line is None else {"at": line_of(self.line)}
+        line = self.line or place_in(
+            self.__traceback__
+        )  # looked for only now: doors raise this at every call
+        rows = {} if line is None else {"at": line_of(line)}
         if driver.has_values:
             rule = f"the memory of a tensor on {place} cannot be read by the CPU"
             return laid_out("device", rule, {"fix": "copy it there first, with tensor.cpu()", **rows})
