@@ -146,12 +146,13 @@ def attend_over(
     """Looks at keys from `first` to `last`; only those at an EDGE may be hidden by their place."""
     height: tl.constexpr = KEYS if EDGE else 0
     factor: tl.constexpr = 1.4426950408889634 if EXACT else SCALE * 1.4426950408889634
-    k, v, seen = moved(k, K, first, 0), moved(v, V, first, 0), 0
+    k, v = moved(k, K, first, 0), moved(v, V, first, 0)
     if KIND != "none":
         mask = moved(mask, MASK, 0, first)
     for start in tl.range(first, last, COLS):
         k_tile = read(k, K, start, 0, COLS, PADDED_WIDTH, height, WIDTH)
         scores = tl.dot(q_tile, tl.trans(k_tile), input_precision="ieee")
+        seen = 0
         if KIND != "none":
             seen = read(mask, MASK, row, start, ROWS, COLS, QUERIES, height)
             mask = moved(mask, MASK, 0, COLS)
@@ -268,7 +269,7 @@ def keys_over(
     SCALE: tl.constexpr, KIND: tl.constexpr, EXACT: tl.constexpr, EDGE: tl.constexpr,
 ):  # fmt: skip
     """Looks at queries from `first` to `last`; a row of a tile is a key, a column is a query."""
-    g, q, seen = moved(g, G, first, 0), moved(q, Q, first, 0), 0
+    g, q = moved(g, G, first, 0), moved(q, Q, first, 0)
     if KIND != "none":
         mask = moved(mask, MASK, 0, first)
     for start in tl.range(first, last, ROWS):
@@ -278,6 +279,7 @@ def keys_over(
         shift, level = tl.load(shifts + i)[None, :], 0.0
         if EXACT:
             level = tl.load(levels + i)[None, :]
+        seen = 0
         if KIND != "none":
             seen = read(mask, MASK, col, start, COLS, ROWS, KEYS, QUERIES)
             mask = moved(mask, MASK, 0, ROWS)
@@ -344,12 +346,13 @@ def queries_over(
 ):  # fmt: skip
     """Looks at keys from `first` to `last`; only those at an EDGE may be hidden by their place."""
     height: tl.constexpr = KEYS if EDGE else 0
-    k, v, seen = moved(k, K, first, 0), moved(v, V, first, 0), 0
+    k, v = moved(k, K, first, 0), moved(v, V, first, 0)
     if KIND != "none":
         mask = moved(mask, MASK, 0, first)
     for start in tl.range(first, last, COLS):
         k_tile = read(k, K, start, 0, COLS, PADDED_WIDTH, height, WIDTH)
         v_tile = read(v, V, start, 0, COLS, PADDED_DEPTH, height, DEPTH)
+        seen = 0
         if KIND != "none":
             seen = read(mask, MASK, row, start, ROWS, COLS, QUERIES, height)
             mask = moved(mask, MASK, 0, COLS)
