@@ -1,7 +1,7 @@
 """Attention's kernels on the CPU, by Triton's interpreter, against the formula in float64: cases come from CASES.
 
-Triton chooses its interpreter when it is imported, so this is a program of its own, with TRITON_INTERPRET=1; it prints
-a line for every case that is wrong, and how many were right. Read next: tests/cuda/test_flash.py.
+Triton chooses its interpreter when it is imported, so this is a program of its own, with TRITON_INTERPRET=1. It
+prints a line for every case that is wrong, and how many were right. Read next: tests/cuda/test_flash.py.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ CASES = [
     Case((1, 2), 70, 70, 64, "float16", True, memory="joined", g_dtype="constant"),
     Case((2, 2), 64, 64, 64, causal=True, memory="joined"),
     Case((1, 2), 70, 45, 40, causal=True),
+    Case((1, 1), 100, 100, 128, causal=True),
     Case((1, 2), 45, 70, 128, mask="bool rows"),
     Case((3,), 45, 70, 16, causal=True, mask="added", depth=33),
     Case((), 37, 33, 5, causal=True, memory="turned"),
@@ -152,7 +153,7 @@ def expected(g: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bo
 
 
 def mend_interpreter() -> None:
-    """Two things that Triton 3.6's interpreter gets wrong: scalars beside today's NumPy, and products of bfloat16."""
+    """What Triton 3.6's interpreter gets wrong: scalars as NumPy has them today, and products of bfloat16."""
     from triton.runtime import interpreter
 
     product, patch = interpreter.InterpreterBuilder.create_dot, interpreter._patch_lang_tensor

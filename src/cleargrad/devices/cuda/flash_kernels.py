@@ -1,12 +1,12 @@
 """Attention in tiles, in Triton: kernels that never hold all scores, for the way there and the way back.
 
 Pointers come in, and as constants how many elements lie between neighbours of each tensor: a tuple (batch, head,
-row, column). A row's scores become weights by exp2(score · log2 e − ...). Where the scale is positive and nothing is
-added to scores, scale and log2 e are one factor (`EXACT` is false, the highest score is kept times log2 e). Otherwise
-the highest score is subtracted first: a mask of very low numbers would become infinite by the factor.
+row, column). A row's scores become weights by exp2(score · log2 e − ...). Where the scale is positive and nothing
+is added to scores, scale and log2 e are one factor (EXACT is false, the highest score is kept times log2 e).
+Otherwise the highest score is subtracted first: a mask of very low numbers would become infinite by the factor.
 
-Each loop stands in an `if` of its own: with a way around it that another one shares, ptxas would no longer let products
-run while others are prepared.
+Each loop stands in an `if` of its own, which asks whether it runs at all. If a way around the loop met it where its
+last product is waited for, ptxas would wait for every product by itself (its remark C7515).
 This file alone imports Triton; who has none does not read it. Read next: devices/cuda/flash.py.
 """
 
@@ -221,7 +221,7 @@ def attend(
     total = tl.where(nothing, float("inf"), total)
     if not EXACT:
         highest *= 0.6931471805599453
-    sums = sums / total[:, None]
+    sums *= (1 / total)[:, None]
     write(matrix(out, OUT, head, HEADS, row), OUT, row, sums, ROWS, PADDED_DEPTH, QUERIES, DEPTH)
     write(matrix(peaks, PEAKS, head, HEADS, row), PEAKS, row, highest[:, None], ROWS, 1, QUERIES, 1)
     write(matrix(totals, TOTALS, head, HEADS, row), TOTALS, row, total[:, None], ROWS, 1, QUERIES, 1)
