@@ -1,8 +1,8 @@
 """Kernels written in Triton, as machine code: compiled without PyTorch, without a GPU, and kept on disk.
 
-A kernel's parameters are pointers, in the order of its arguments; everything else (extents, strides, sizes of tiles)
-is a constant, since programs are made for layouts. What calls one is a `Launch` of devices/cuda/nests.py like any
-other, with words for the pointers. Read next: devices/cuda/flash.py.
+A kernel's parameters are pointers, in the order of its arguments; everything else (extents, strides, sizes of
+tiles) is a constant, since programs are made for layouts. What calls one is a `Launch` of devices/cuda/nests.py
+like any other, with words for the pointers. Read next: devices/cuda/flash_kernels.py.
 """
 
 from __future__ import annotations
