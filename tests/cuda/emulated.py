@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from cleargrad.core.layout import pages
-from cleargrad.devices.cuda.program import array_at
 from cleargrad.devices.cuda.products import Matrix
+from cleargrad.devices.cuda.program import array_at
 from cleargrad.devices.cuda.runtime import Runtime
 from cleargrad.devices.cuda.text import PRELUDE
 

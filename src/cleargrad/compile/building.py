@@ -55,8 +55,8 @@ class Option:
 class Building(Recorder):
     """A recorder of acts."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, whole: frozenset[str]) -> None:
+        super().__init__(whole)
         self.bound: set[int] = set()  # ids of the arrays of tensors that are bound by reference
         self.templates: dict[tuple, Template] = {}
         self.options: dict[tuple, Option] = {}

@@ -74,7 +74,7 @@ class Ending:
         self.calls = len(run.steps)
         self.defaults = structure.defaults
         self.read_steps(run)
-        building = Building()
+        building = Building(self.side.whole)
         self.graph = building.graph
         before = mode.set(recorder=building)
         try:

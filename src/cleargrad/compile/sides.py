@@ -20,6 +20,7 @@ class Here:
     """The CPU."""
 
     place = CPU
+    whole: frozenset[str] = frozenset()  # fused ops that programs there have kernels for
 
     def give(self, tensor: Tensor, array: np.ndarray) -> None:
         """A tensor that waits gets its value."""
@@ -66,7 +67,7 @@ class There(Here):
     """A device whose memory has addresses."""
 
     def __init__(self, place: device, driver: Driver) -> None:
-        self.place, self.driver = place, driver
+        self.place, self.driver, self.whole = place, driver, driver.whole
 
     def held(self, array: np.ndarray) -> Held:
         return Held(self.place, self.driver, array, array)

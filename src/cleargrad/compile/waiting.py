@@ -778,8 +778,8 @@ class Waiter:
             self.before = Before(run.at, run.plans, run.nodes, bool(run.numbers))
 
     def step_made(self) -> None:
-        """An optimizer has made its step. On another device, where it would take until it is done is not known here,
-        and single calls cost more than waiting ever does."""
+        """An optimizer has made its step. On another device nobody here knows when it is done, and single calls
+        cost more than waiting ever does."""
         if self.beside and not self.away:
             self.trial.step_made(self)
 

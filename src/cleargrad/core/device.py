@@ -78,6 +78,7 @@ class Driver:
 
     type: str  # as in `device.type`
     has_values = True  # whether what is computed there can be known
+    whole: frozenset[str] = frozenset()  # fused ops that its programs have kernels for
     addressed = False  # whether memory is an array at the device's address, which is the layout as well
 
     def place(self, asked: device) -> device:

@@ -132,9 +132,7 @@ def gradient_samples() -> Iterator[Sample]:
 attention_gradient = fused(
     "attention_gradient",
     attention_gradient_parts,
-    spec=lambda g, q, k, v, mask, out, peaks, totals, **_: [
-        Spec(x._form.shape, statistics_dtype(x)) for x in (q, k, v)
-    ],
+    spec=lambda g, q, k, v, mask, out, peaks, totals, **_: [Spec(x._form.shape, x.dtype) for x in (q, k, v)],
     vjp=NO_GRAD,
     samples=gradient_samples,
     outputs=3,

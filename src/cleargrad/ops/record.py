@@ -91,7 +91,9 @@ class Graph:
 class Recorder:
     """Collects the calls of the current thread into a graph, as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: frozenset[str] = frozenset()) -> None:
+        """`whole` are names of fused ops that stay one call: the device has kernels for them."""
+        self.whole = whole
         self.graph = Graph()
         self.known: dict[int, tuple[Value, int]] = {}  # id of an array -> its value, and the writes it saw
         self.alive: list[Any] = []  # keeps those ids from being reused
@@ -127,7 +129,7 @@ class Recorder:
 
     def call(self, op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
         check_operands(op, operands)
-        if op.lower is PARTS:
+        if op.lower is PARTS and op.name not in self.whole:
             return self.call_parts(op, operands, attrs)
         spec = op.spec(*operands, **attrs)
         values = tuple([self.value(x) if isinstance(x, Tensor) else x for x in operands])

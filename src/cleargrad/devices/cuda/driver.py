@@ -32,6 +32,7 @@ from cleargrad.devices.cuda.program import (
 from cleargrad.devices.cuda.queues import pinned_of
 from cleargrad.devices.cuda.runtime import Block, Runtime
 from cleargrad.devices.cuda.text import HELD
+from cleargrad.devices.cuda.tiled import WHOLE
 from cleargrad.errors import AcceleratorError, error
 from cleargrad.ops.op import OPAQUE, PARTS
 from cleargrad.ops.record import CaptureError, Recorder
@@ -75,6 +76,10 @@ class Cuda(Driver):
         if self._runtime is None:
             self._runtime = Runtime(self.index)
         return self._runtime
+
+    @property
+    def whole(self) -> frozenset[str]:  # type: ignore[override]
+        return WHOLE if self.runtime.tiled is not None else frozenset()
 
     @property
     def is_started(self) -> bool:
@@ -260,7 +265,7 @@ class Cuda(Driver):
             anomaly=False,
         )
         try:
-            with Recorder() as recorder:
+            with Recorder(self.whole) as recorder:
                 given = list(arrays)
                 forms = [x for x in arrays if isinstance(x, np.ndarray)]
                 numbers = [k for k, x in enumerate(arrays) if type(x) is float and floats is not None]
@@ -269,7 +274,7 @@ class Cuda(Driver):
                 for k, form in zip(places, forms, strict=True):
                     given[k] = recorder.input(wrap(form))
                 spec = op.spec(*given, **attrs)
-                if op.lower is PARTS:
+                if op.lower is PARTS and op.name not in self.whole:
                     outs = recorder.parts_of(op, tuple(given), attrs, spec)
                 else:
                     found = recorder.call(op, tuple(given), attrs)

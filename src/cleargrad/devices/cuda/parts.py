@@ -277,11 +277,12 @@ def expanded(graph: Graph, architecture: int | None) -> Graph:
     calls: list[Call] = []
     found = replace(graph, calls=calls, outside=[*graph.outside], constants=[*graph.constants])
     for call in graph.calls:
-        parts = None if is_tiled(call, architecture) or call.op.name not in PARTS else recorded(call)
+        has_parts = call.op.name in PARTS or call.op.parts is not None
+        parts = recorded(call) if has_parts and not is_tiled(call, architecture) else None
         if parts is None:
             calls.append(call)
         else:
-            splice(found, call, parts)
+            splice(found, call, expanded(parts, architecture))
     return found
 
 
@@ -307,8 +308,14 @@ def recorded(call: Call) -> Graph | None:
                 recorder.input(wrap(ghost(x.spec.shape, x.spec.dtype.numpy))) if isinstance(x, Value) else x
                 for x in call.operands
             ]
-            outs: Any = PARTS[call.op.name](*operands, **call.attrs)
-            outs = [outs] if isinstance(outs, Tensor) else list(outs)
+            outs: Any
+            if call.op.name in PARTS:
+                outs = PARTS[call.op.name](*operands, **call.attrs)
+                outs = [outs] if isinstance(outs, Tensor) else list(outs)
+            else:
+                specs: Any = [x.spec for x in call.results]
+                specs = specs[0] if call.op.outputs == 1 else specs
+                outs = recorder.parts_of(call.op, tuple(operands), call.attrs, specs)
             # What a result is may be an operand, or another result: it becomes a value of its own.
             outs = [out.to(value.spec.dtype).clone() for out, value in zip(outs, call.results, strict=True)]
             return recorder.finish(outs)

@@ -1,8 +1,8 @@
 """Products of matrices on a GPU, by cuBLASLt: called directly, so that graphs can hold them.
 
-A product is planned once for its sizes and layouts: descriptions, and the algorithm that cuBLASLt's own rules choose
-for them. The choice follows from these facts alone, so that the same product has the same bits whoever asks for
-it. Read next: devices/cuda/counts.py.
+A product is planned once for its sizes and layouts: descriptions, and the algorithm that cuBLASLt's own rules
+choose for them. The choice follows from these facts alone, so that the same product has the same bits whoever asks
+for it. Read next: devices/cuda/counts.py.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ from cleargrad.devices.cuda.parts import expanded
 from cleargrad.devices.cuda.products import Matrix
 from cleargrad.devices.cuda.rows import add_rows, copy_many
 from cleargrad.devices.cuda.runtime import Block, Runtime, array_in
-from cleargrad.devices.cuda.tiled import places_of, plan_of
+from cleargrad.devices.cuda.tiled import ALIGNED, Tiles, apart
 from cleargrad.devices.cuda.together import Part, combined, levels, stages
 from cleargrad.devices.cuda.triton_code import HIDDEN, Start
 from cleargrad.ops.record import Graph
-from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
+from cleargrad.schedule.formulas import Buffer, Load, Number, kind_of
 from cleargrad.schedule.fuse import Member, Nest
 from cleargrad.schedule.lifetimes import arena, reads_of, writes_of
 from cleargrad.schedule.passes import scheduled
@@ -61,9 +61,9 @@ class CudaProgram:
         self.titles: list[str] = []  # of the steps, for whoever asks what takes time
         self.sources: list[tuple[str, str]] = []
         calls = [entry for entry in self.schedule.entries if isinstance(entry, Host)]
-        plans = ((entry, plan_of(entry, runtime.tiled)) for entry in calls)
-        self.plans = {id(entry): plan for entry, plan in plans if plan is not None}
-        self.hosted = [entry.call.op.name for entry in calls if id(entry) not in self.plans]
+        found = ((entry, Tiles.of(entry, runtime.tiled)) for entry in calls)
+        self.tiles = {id(entry): tiles for entry, tiles in found if tiles is not None}
+        self.hosted = [entry.call.op.name for entry in calls if id(entry) not in self.tiles]
         self.groups = levels(self.schedule.entries, self.memory_of(), self.is_alone)
         self.lay_out()
         for group in self.groups:
@@ -87,7 +87,7 @@ class CudaProgram:
 
     def is_alone(self, entry: Any) -> bool:
         """Whether an entry is made by other means, when all before it is done."""
-        return isinstance(entry, Host) and id(entry) not in self.plans
+        return isinstance(entry, Host) and id(entry) not in self.tiles
 
     def lay_out(self) -> None:
         """Decides where every buffer lies."""
@@ -101,18 +101,19 @@ class CudaProgram:
                 self.kernels[id(entry)] = found = kernels_of(entry)
                 size = found.work
             else:
-                size = self.plans[id(entry)].work if id(entry) in self.plans else 0
+                tiles = self.tiles.get(id(entry))
+                size = 0 if tiles is None else tiles.plan.work
+                if tiles is not None:
+                    spans.update(dict.fromkeys((new.buffer for new, _ in tiles.copies), (position, position)))
             if size:
                 work = Buffer(-1 - 4 * number, (size,), np.dtype(np.uint8), "inside", (1,))
                 self.works[id(entry)] = work
                 spans[work] = (position, position)
             if isinstance(entry, Product):
                 loads = (entry.left, entry.right, entry.place)
-                self.packed[id(entry)] = packed = [
-                    load if fits_blas(load) else dense(load, 4 * number + k) for k, load in enumerate(loads)
-                ]
-                apart = [new.buffer for new, old in zip(packed, loads) if new is not old]
-                spans.update(dict.fromkeys(apart, (position, position)))
+                self.packed[id(entry)] = packed = [load if fits_blas(load) else apart(load) for load in loads]
+                copies = [new.buffer for new, old in zip(packed, loads) if new is not old]
+                spans.update(dict.fromkeys(copies, (position, position)))
         for _, buffer in self.copied:
             if buffer in spans:
                 spans[buffer] = (spans[buffer][0], len(self.groups))
@@ -138,8 +139,8 @@ class CudaProgram:
                 parts.append([(launch, entry) for launch in add_rows(entry)])
             elif isinstance(entry, Product):
                 self.add_product(entry)
-            elif id(entry) in self.plans:
-                self.add_plan(entry)
+            elif id(entry) in self.tiles:
+                self.add_tiles(entry, self.tiles[id(entry)])
             else:
                 self.add_step(f"call of {entry.call.op.name}", partial(self.call, entry))
         for stage in stages(parts):
@@ -154,10 +155,12 @@ class CudaProgram:
         run, name, grid, block = self.runtime.launch, launch.name, launch.grid, launch.block
         self.add_step(name, lambda: run(name, grid, block, self.base + 8 * first))
 
-    def add_plan(self, entry: Host) -> None:
+    def add_tiles(self, entry: Host, tiles: Tiles) -> None:
         """Kernels that were written for a call."""
-        for start in self.plans[id(entry)].starts:
-            words = [*places_of(entry, start.pointers), *[("number", 0)] * HIDDEN]
+        for new, old in tiles.copies:
+            self.copy_launch(new, old)
+        for start in tiles.plan.starts:
+            words = [*tiles.words(start.pointers), *[("number", 0)] * HIDDEN]
             first, name, binary = len(self.words), start.binary.name, start.binary
             for word in words:
                 self.word(word, entry)
@@ -267,7 +270,7 @@ class CudaProgram:
         if self.graph is not None:
             return self.run_graph(inputs)
         outputs = [new_array(self.runtime, shape, dtype) for shape, dtype in self.output_specs]
-        self.give(self.plan.inputs, inputs)
+        self.give(self.plan.inputs, [self.aligned(array) for array in inputs] if self.tiles else inputs)
         self.give(self.plan.outputs, outputs)
         self.make_steps()
         self.runs += 1
@@ -275,6 +278,14 @@ class CudaProgram:
         if self.whole and self.runs >= OWN_RUNS and not self.hosted and alone:
             self.become_graph(inputs, outputs)
         return outputs
+
+    def aligned(self, array: np.ndarray) -> np.ndarray:
+        """An input where kernels of tiles expect it."""
+        if not address_of(array) % ALIGNED or not array.size:
+            return array
+        target = copied(self.runtime, array)
+        copy_many(self.runtime, [(target, array)])
+        return target
 
     def give(self, buffers: Sequence[Buffer], arrays: Sequence[np.ndarray]) -> None:
         for buffer, array in zip(buffers, arrays):
@@ -501,14 +512,6 @@ def lifetimes(groups: list[list[Any]]) -> dict[Buffer, tuple[int, int]]:
                 if buffer.role == "inside":
                     spans[buffer] = (spans.get(buffer, (position, 0))[0], position)
     return spans
-
-
-def dense(load: Load, number: int) -> Load:
-    """A load of the same shape in memory of its own."""
-    size = prod(load.shape)
-    buffer = Buffer(-2 - number, load.shape, load.dtype, "inside", contiguous(load.shape))
-    assert size == buffer.size
-    return Load(buffer, load.shape, contiguous(load.shape), 0, ())
 
 
 def fits_blas(load: Load) -> bool:

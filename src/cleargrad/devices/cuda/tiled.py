@@ -7,14 +7,23 @@ devices/cuda/parts.py says. Read next: devices/cuda/flash.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from cleargrad.devices.cuda import flash
 from cleargrad.devices.cuda.triton_code import Layout, Plan
 from cleargrad.ops.record import Call, Value
-from cleargrad.schedule.formulas import Buffer, Load, contiguous, kind_of
+from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
 from cleargrad.schedule.statements import Host
 
-PLANS: dict[str, Callable[[list[Layout | None], list[Layout], dict[str, Any], int], Plan | None]] = {}
+PLANS: dict[str, Callable[[list[Layout | None], list[Layout], dict[str, Any], int], Plan | None]] = {
+    "flash_attention": flash.attention,
+    "flash_attention_gradient": flash.attention_gradient,
+    "scaled_dot_product_flash_attention_for_cpu": flash.attention,
+    "attention_gradient": flash.attention_gradient,
+}
+WHOLE = frozenset(("scaled_dot_product_flash_attention_for_cpu", "attention_gradient"))  # which are fused ops
+ALIGNED = 16  # bytes, to a multiple of which such kernels expect their operands
 
 
 def is_tiled(call: Call, architecture: int | None) -> bool:
@@ -32,30 +41,55 @@ def dense(value: Value) -> Layout:
     return Layout(shape, contiguous(shape), kind_of(value.spec.dtype.numpy))
 
 
-def plan_of(entry: Host, architecture: int | None) -> Plan | None:
-    """The kernels of an entry of a schedule."""
-    if architecture is None or entry.call.op.name not in PLANS:
-        return None
-    operands = [layout_of(x) if isinstance(x, Load) else None for x in entry.operands]
-    results = [Layout(x.shape, x.strides, kind_of(x.dtype)) for x in entry.results]
-    return PLANS[entry.call.op.name](operands, results, entry.call.attrs, architecture)
+@dataclass
+class Tiles:
+    """How an entry of a schedule is made by such kernels."""
+
+    entry: Host
+    plan: Plan
+    copies: list[tuple[Load, Load]]  # what is copied before, since it may not lie where kernels expect it
+
+    @classmethod
+    def of(cls, entry: Host, architecture: int | None) -> Tiles | None:
+        if architecture is None or entry.call.op.name not in PLANS:
+            return None
+        if any(isinstance(x, Number) for x in entry.operands):
+            return None
+        operands = [apart(x) if isinstance(x, Load) and not is_aligned(x) else x for x in entry.operands]
+        copies = [(new, old) for new, old in zip(operands, entry.operands) if new is not old]
+        entry = Host(entry.call, tuple(operands), entry.results)
+        given = [layout_of(x) if isinstance(x, Load) else None for x in operands]
+        results = [Layout(x.shape, x.strides, kind_of(x.dtype)) for x in entry.results]
+        plan = PLANS[entry.call.op.name](given, results, entry.call.attrs, architecture)
+        return None if plan is None else cls(entry, plan, copies)
+
+    def words(self, pointers: Sequence[tuple[str, int]]) -> list[tuple]:
+        """The words of a kernel's arguments, as other kernels have them."""
+        found: list[tuple] = []
+        for kind, number in pointers:
+            if kind == "operand":
+                found.append(("address", self.entry.operands[number]))
+            elif kind == "result":
+                found.append(("address", whole(self.entry.results[number])))
+            else:
+                found.append(("work", number))
+        return found
+
+
+def is_aligned(load: Load) -> bool:
+    """Whether memory is known to begin where kernels expect it: a program's own does, and so do inputs, of which
+    those that do not are copied; tensors from outside may be parts of others."""
+    return load.buffer.role != "outside" and load.offset * load.dtype.itemsize % ALIGNED == 0
 
 
 def layout_of(load: Load) -> Layout:
     return Layout(load.shape, load.strides, kind_of(load.dtype))
 
 
-def places_of(entry: Host, pointers: Sequence[tuple[str, int]]) -> list[tuple]:
-    """The words of a kernel's arguments, as other kernels have them."""
-    words: list[tuple] = []
-    for kind, number in pointers:
-        if kind == "operand":
-            words.append(("address", entry.operands[number]))
-        elif kind == "result":
-            words.append(("address", whole(entry.results[number])))
-        else:
-            words.append(("work", number))
-    return words
+def apart(load: Load) -> Load:
+    """A load of the same shape in memory of its own."""
+    buffer = Buffer(-1, load.shape, load.dtype, "inside", contiguous(load.shape))
+    return Load(buffer, load.shape, contiguous(load.shape), 0, ())
 
 
 def whole(buffer: Buffer) -> Load:
