@@ -213,7 +213,7 @@ class CudaProgram:
         if place is not entry.place:
             self.copy_launch(entry.place, place)
 
-    def copy_launch(self, target: Load, source: Load) -> None:
+    def copy_launch(self, target: Load, source: Load | Number) -> None:
         nest = Nest((), target.shape, [Member(target, source)])
         for launch in kernels_of(nest).launches:
             self.add_launch([(launch, nest)])

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from cleargrad.devices.cuda import flash
 from cleargrad.devices.cuda.triton_code import Layout, Plan
 from cleargrad.ops.record import Call, Value
@@ -47,15 +49,15 @@ class Tiles:
 
     entry: Host
     plan: Plan
-    copies: list[tuple[Load, Load]]  # what is copied before, since it may not lie where kernels expect it
+    copies: list[
+        tuple[Load, Load | Number]
+    ]  # what is copied before, since it does not lie where kernels expect it
 
     @classmethod
     def of(cls, entry: Host, architecture: int | None) -> Tiles | None:
         if architecture is None or entry.call.op.name not in PLANS:
             return None
-        if any(isinstance(x, Number) for x in entry.operands):
-            return None
-        operands = [apart(x) if isinstance(x, Load) and not is_aligned(x) else x for x in entry.operands]
+        operands = [in_place(x, given) for x, given in zip(entry.operands, entry.call.operands, strict=True)]
         copies = [(new, old) for new, old in zip(operands, entry.operands) if new is not old]
         entry = Host(entry.call, tuple(operands), entry.results)
         given = [layout_of(x) if isinstance(x, Load) else None for x in operands]
@@ -86,10 +88,20 @@ def layout_of(load: Load) -> Layout:
     return Layout(load.shape, load.strides, kind_of(load.dtype))
 
 
+def in_place(operand: Any, given: Any) -> Any:
+    """An operand where kernels can read it."""
+    if isinstance(operand, Number):
+        return memory_for(given.spec.shape, operand.dtype)
+    return apart(operand) if isinstance(operand, Load) and not is_aligned(operand) else operand
+
+
 def apart(load: Load) -> Load:
     """A load of the same shape in memory of its own."""
-    buffer = Buffer(-1, load.shape, load.dtype, "inside", contiguous(load.shape))
-    return Load(buffer, load.shape, contiguous(load.shape), 0, ())
+    return memory_for(load.shape, load.dtype)
+
+
+def memory_for(shape: tuple[int, ...], dtype: np.dtype) -> Load:
+    return whole(Buffer(-1, shape, dtype, "inside", contiguous(shape)))
 
 
 def whole(buffer: Buffer) -> Load:
