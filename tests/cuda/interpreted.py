@@ -1,7 +1,7 @@
-"""Runs the kernels of convolutions by Triton's interpreter, against PyTorch in float64; prints what each case found.
+"""Runs the kernels of convolutions by Triton's interpreter, and PyTorch in float64 to compare with.
 
-This is a program of its own, since the interpreter is chosen before Triton is imported: cases come in as JSON, and
-for each of them the largest error, relative to the largest value, and the tolerance for it go out.
+This is a program of its own, since the interpreter is chosen before Triton is imported: cases come in as JSON,
+and for each of them the largest error, relative to the largest value, and the tolerance for it go out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 
+import numpy as np
 import torch
+import triton.language as tl
 from triton.runtime import interpreter
 
 from cleargrad.devices.cuda import convolution
@@ -35,6 +37,19 @@ def patched(tensor: Any, scope: Any) -> None:
     scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
 
+def wide(x: Any) -> Any:
+    """bfloat16, which lies in the interpreter as whole numbers, as float32."""
+    if x.dtype.scalar != tl.bfloat16:
+        return x
+    return interpreter.TensorHandle((x.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+
+
+def dot(builder: Any, a: Any, b: Any, *others: Any) -> Any:
+    return given_dot(builder, wide(a), wide(b), *others)
+
+
+given_dot = interpreter.InterpreterBuilder.create_dot
+interpreter.InterpreterBuilder.create_dot = dot
 interpreter._patch_lang_tensor = patched
 
 
@@ -83,8 +98,10 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     if op == "convolution":
         operands = [lay(x), lay(w), bias]
     elif op == "convolution_adjoint_input":
-        operands, attrs["size"] = [lay(g), lay(w), None], tuple(x.shape[2:])
+        back = torch.randn(case["inputs"]).to(dtype) if case["bias"] else None
+        operands, attrs["size"] = [lay(g), lay(w), back], tuple(x.shape[2:])
         expected = gradient[0](x.shape, wide[1], g.double(), **settings)
+        expected = expected if back is None else expected + back.double().view(-1, *(1,) * rank)
     else:
         operands, attrs["kernel"] = [lay(g), lay(x)], tuple(w.shape[2:])
         expected = gradient[1](wide[0], w.shape, g.double(), **settings)
@@ -92,7 +109,12 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     if found is None:
         return {"none": True}
     error = (found.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-9)
-    return {"none": False, "error": float(error), "tolerance": TOLERANCE[kind], "nan": bool(found.isnan().any())}
+    return {
+        "none": False,
+        "error": float(error),
+        "tolerance": TOLERANCE[kind],
+        "nan": bool(found.isnan().any()),
+    }
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Convolutions as products of matrices that are nowhere written down: which kernels make one, and on which tiles.
+"""Convolutions as products of matrices that are nowhere written down: which kernels make one, on which tiles.
 
-In: the layouts of a call's operands and results. Out: a plan, or None where devices/cuda/parts.py does as well.
+In: the layouts of a call's operands and results. Out: a plan, or None where devices/cuda/parts.py has the way.
 Images are first laid out with channels last, so that every tap of a window sees channels side by side; weights
-likewise. Where there are few channels, a row of taps is walked as one, as they lie side by side too. Gradients of
-images are sums over the taps that reach a place, so they are made by the same kernel; gradients of weights are
-added up in pieces, and pieces in their order. Read next: devices/cuda/triton_code.py.
+likewise. Where there are few channels, a row of taps is walked as one, as they lie side by side too, and so do
+those that fill up the row: their weights are 0, which only shows where images have entries that are not finite.
+Gradients of images are sums over the taps that reach a place, so they are made by the same kernel; gradients of
+weights are added up in pieces, and pieces in their order. Read next: devices/cuda/triton_code.py.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SHARED = 2048  # bytes that all processors together write or read in a clock
 
 @dataclass
 class Call:
-    """A kernel of devices/cuda/convolution_kernels.py on memory: a name's place, as in `Start`, and its dtype."""
+    """A kernel of devices/cuda/convolution_kernels.py: for a pointer its place, as in `Start`, and its dtype."""
 
     function: Any
     pointers: dict[str, tuple[tuple[str, int], str]]
@@ -88,9 +89,17 @@ class Tile:
     stages: int
 
 
-# 16 bits: up to 256 sums in 8 warps' hands; as many stages as let two programs share a processor, or one fill it.
-NARROW = (Tile(64, 64, 4, 4), Tile(64, 128, 4, 4), Tile(64, 256, 4, 3), Tile(128, 64, 4, 4), Tile(128, 128, 4, 3),
-          Tile(128, 256, 8, 4))  # fmt: skip
+# 16 bits: at most 128 sums for a thread, and as many stages as let two programs of 4 warps share a processor.
+NARROW = (Tile(64, 64, 4, 4), Tile(64, 128, 4, 4), Tile(64, 256, 4, 2), Tile(128, 64, 4, 4),
+          Tile(128, 128, 4, 3), Tile(128, 256, 8, 4))  # fmt: skip
+# where results are stored one by one, which takes registers: at most 64 sums
+SCATTERED = (
+    Tile(64, 64, 4, 4),
+    Tile(64, 128, 4, 4),
+    Tile(64, 256, 8, 3),
+    Tile(128, 64, 4, 4),
+    Tile(128, 128, 8, 4),
+)
 WIDE = (Tile(64, 64, 4, 3), Tile(64, 128, 4, 3), Tile(128, 64, 4, 3), Tile(128, 128, 8, 3))
 EXACT = (Tile(32, 32, 4, 2), Tile(64, 64, 4, 2), Tile(64, 128, 8, 2))  # without tensor cores
 
@@ -134,7 +143,8 @@ def convolution_calls(operands: list, results: list, attrs: dict, tf32: bool) ->
     images = channels_last(calls, ("operand", 0), x, lie, size, padding)
     weights = laid_weights(calls, ("operand", 1), w, lie)
     forward = {
-        "CLASSES": (1, 1), "STRIDE": stride, "FIRST": (0, 0), "PAD": (0, 0), "INVERSE": (1, 1), "MOVE": dilation
+        "CLASSES": (1, 1), "STRIDE": stride, "FIRST": (0, 0), "PAD": (0, 0), "INVERSE": (1, 1),
+        "MOVE": dilation,
     }  # fmt: skip
     add_windows(calls, images, weights, bias, out, outputs, kernel[0], lie, size, forward)
     return calls if counted(calls, x, w, out) else None
@@ -153,7 +163,9 @@ def adjoint_input_calls(operands: list, results: list, attrs: dict, tf32: bool) 
     last = [-(-n // s) - 1 + (s - 1 + p) // s for n, s, p in zip(size, stride, padding)]
     area = (max(first[0] + last[0] + 1, 1), max(first[1] + last[1] + 1, 1))
     slopes = channels_last(calls, ("operand", 0), g, lie, area, first)
-    turned = replace(w, shape=(outputs, inputs, *kernel), strides=(w.strides[1], w.strides[0], *w.strides[2:]))
+    turned = replace(
+        w, shape=(outputs, inputs, *kernel), strides=(w.strides[1], w.strides[0], *w.strides[2:])
+    )
     weights = laid_weights(calls, ("operand", 1), turned, lie)
     inverse = tuple(pow(d, -1, s) if s > 1 else 1 for d, s in zip(dilation, stride))
     back = {
@@ -195,8 +207,8 @@ def adjoint_weight_calls(operands: list, results: list, attrs: dict, tf32: bool)
     calls.list.append(Call(multiply_gradients, pointers, constants, grid, tile.warps, tile.stages))
     taps, channels = sides(prod(kernel), inputs)
     constants = {
-        "PIECES": pieces, "APART": wide.pitch * line, "LINE": line, "C": inputs, "R": kernel[0], "S": kernel[1],
-        "ROW": lie.taps * lie.length, "PITCH": lie.pitch, **named("O C R S", out.strides), "TAPS": taps,
+        "PIECES": pieces, "APART": wide.pitch * line, "LINE": line, "C": inputs, "R": kernel[0],
+        "S": kernel[1], "ROW": lie.taps * lie.length, "PITCH": lie.pitch, **named("O C R S", out.strides), "TAPS": taps,
         "CHANNELS": channels,
     }  # fmt: skip
     grid = (outputs, -(-inputs // channels), -(-prod(kernel) // taps))
@@ -214,11 +226,13 @@ def add_windows(
 
     classes = walk["CLASSES"]
     spots = out.shape[0] * prod(-(-n // s) for n, s in zip(out.shape[2:], classes))
-    tile = best_tile(tiles_of(calls), outputs, spots, prod(classes))
+    together = prod(classes) == 1 and prod(out.shape[2:]) % 4 == 0 and out.strides[3] == 1
+    tile = best_tile(tiles_of(calls, not together), outputs, spots, prod(classes))
     constants = {
         "IMAGES": out.shape[0], "OUTPUTS": outputs, "HEIGHT": size[0], "WIDTH": size[1], "PITCH": lie.pitch,
         "R": rows, "S": lie.taps, "CHANNELS": lie.length, "H": out.shape[2], "W": out.shape[3],
-        **named("N O H W", out.strides), **{k: v for name, pair in walk.items() for k, v in two(name, pair).items()},
+        **named("N O H W", out.strides),
+        **{word: value for name, pair in walk.items() for word, value in two(name, pair).items()},
         "BIAS": bias is not None, "PRECISION": calls.precision, "ROWS": tile.rows, "SPOTS": tile.columns,
         "STEP": lie.step,
     }  # fmt: skip
@@ -243,13 +257,14 @@ def begun(layouts: list, attrs: dict, tf32: bool) -> tuple | None:
         return None
     settings = [tuple(attrs[name]) for name in ("stride", "padding", "dilation")]
     if rank == 1:  # an image of one row
-        layouts = [
-            each if each is None or len(each.shape) == 1 else
-            replace(each, shape=(*each.shape[:2], 1, each.shape[2]), strides=(*each.strides[:2], 0, each.strides[2]))
-            for each in layouts
-        ]  # fmt: skip
+        layouts = [x if x is None or len(x.shape) == 1 else as_image(x) for x in layouts]
         settings = [(value, *pair) for value, pair in zip((1, 0, 1), settings)]
     return Calls(kinds.pop(), "tf32" if tf32 else "ieee", []), layouts, settings
+
+
+def as_image(line: Layout) -> Layout:
+    (n, c, w), (sn, sc, sw) = line.shape, line.strides
+    return replace(line, shape=(n, c, 1, w), strides=(sn, sc, w * sw, sw))
 
 
 def counted(calls: Calls, *layouts: Layout) -> bool:
@@ -307,8 +322,8 @@ def channels_last(
     spots = SIDE * SIDE // side if side < SIDE else SIDE
     spots = min(spots, 512)
     constants = {
-        "C": channels, "H": height, "W": width, **named("N C H W", x.strides), "HEIGHT": size[0], "WIDTH": size[1],
-        "TOP": before[0], "LEFT": before[1], "PITCH": lie.pitch, "SPOTS": spots, "CHANNELS": side,
+        "C": channels, "H": height, "W": width, **named("N C H W", x.strides), "HEIGHT": size[0],
+        "WIDTH": size[1], "TOP": before[0], "LEFT": before[1], "PITCH": lie.pitch, "SPOTS": spots, "CHANNELS": side,
     }  # fmt: skip
     grid = (x.shape[0] * -(-prod(size) // spots), -(-lie.pitch // side), 1)
     pointers = {"x": (source, calls.kind), "out": (target, calls.kind)}
@@ -350,19 +365,22 @@ def two(name: str, pair: tuple) -> dict[str, int]:
 # Tiles -----------------------------------------------------------------------------------------------------
 
 
-def tiles_of(calls: Calls) -> tuple[Tile, ...]:
+def tiles_of(calls: Calls, scattered: bool = False) -> tuple[Tile, ...]:
     if WIDTHS[calls.kind] == 2:
-        return NARROW
+        return SCATTERED if scattered else NARROW
     return WIDE if calls.precision == "tf32" else EXACT
 
 
 def rounds(tile: Tile, programs: int) -> int:
-    """The clocks of a step, for the processor that has most to do: it multiplies tiles, or reads their two sides.
+    """The clocks of a step, for the processor that has most to do: it multiplies tiles, or reads their sides.
 
     It multiplies 2048 pairs of 16 bits in a clock, and reads 16 of them, so a step of 64 is decided by reading
-    unless tiles are very large. Other dtypes take longer, in about the same proportion.
+    unless tiles are very large. Four warps alone leave it waiting for a quarter of the time or so. Other
+    dtypes take longer, in about the same proportion.
     """
-    return -(-programs // PROCESSORS) * max(tile.rows * tile.columns // 32, 4 * (tile.rows + tile.columns))
+    each = -(-programs // PROCESSORS)
+    clocks = each * max(tile.rows * tile.columns // 32, 4 * (tile.rows + tile.columns))
+    return clocks * 5 // 4 if each == 1 and tile.warps == 4 else clocks
 
 
 def best_tile(tiles: tuple[Tile, ...], rows: int, columns: int, times: int) -> Tile:

@@ -1,8 +1,8 @@
 """Triton kernels of convolutions: images with channels last, products of windows, and gradients of weights.
 
-In: operands where they lie, and memory between the kernels. Out: what the plans of devices/cuda/convolution.py
-promise. Sizes, strides and tiles are constants, in elements; every sum has one order. This file is imported only
-where a plan is made, since it needs Triton. Read next: devices/cuda/convolution.py.
+In: operands where they lie, and memory between the kernels. Out: what plans of devices/cuda/convolution.py
+promise. Sizes, strides and tiles are constants, in elements; every sum has one order. This file is imported
+only where a plan is made, since it needs Triton. Read next: devices/cuda/convolution.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def lay_channels_last(
     place = image * SN + channel[:, None] * SC + (row * SH + column * SW)[None, :]
     value = tl.load(x + place, mask=(channel < C)[:, None] & inside[None, :], other=0.0)
     target = (image * (HEIGHT * WIDTH) + spot)[:, None] * PITCH + channel[None, :]
-    tl.store(out + target, tl.trans(value), mask=(spot < HEIGHT * WIDTH)[:, None] & (channel < PITCH)[None, :])
+    tl.store(
+        out + target, tl.trans(value), mask=(spot < HEIGHT * WIDTH)[:, None] & (channel < PITCH)[None, :]
+    )
 
 
 @triton.jit
@@ -65,12 +67,12 @@ def multiply_windows(
     BIAS: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, SPOTS: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """A tile of results: outputs by places of images, summed over the taps that reach the places, and channels.
+    """A tile of results: outputs by places of images, summed over taps that reach the places, and channels.
 
-    Places are h = CLASSES_H * a + class. Going forward there is one class; going back there are as many as the
-    stride, and of a class only the taps r with (class + PAD_H - r * dilation) a multiple of the stride are walked:
-    they are CLASSES_H apart, and begin with one that INVERSE_H (of the dilation) tells. What a tap sees lies
-    MOVE_H further in the padded images, tap by tap.
+    Places are h = CLASSES_H * a + class. Going forward there is one class; going back there are as many as
+    the stride, and of a class only the taps r with (class + PAD_H - r * dilation) a multiple of the stride are
+    walked: they are CLASSES_H apart, and begin with one that INVERSE_H (of the dilation) tells. What a tap
+    sees lies MOVE_H further in the padded images, tap by tap.
     """
     A: tl.constexpr = (H + CLASSES_H - 1) // CLASSES_H
     B: tl.constexpr = (W + CLASSES_W - 1) // CLASSES_W
@@ -84,7 +86,6 @@ def multiply_windows(
     spot = program // (tiles * CLASSES_H * CLASSES_W) * SPOTS + tl.arange(0, SPOTS)
     known = tl.minimum(spot, IMAGES * A * B - 1)
     image, a, b = known // (A * B), known % (A * B) // B, known % B
-
     r0 = (class_h + PAD_H) * INVERSE_H % CLASSES_H
     s0 = (class_w + PAD_W) * INVERSE_W % CLASSES_W
     down, across = (R - r0 + CLASSES_H - 1) // CLASSES_H, (S - s0 + CLASSES_W - 1) // CLASSES_W
@@ -92,28 +93,33 @@ def multiply_windows(
     row = a * STRIDE_H + FIRST_H + (class_h + PAD_H + r0 * MOVE_H) // CLASSES_H
     column = b * STRIDE_W + FIRST_W + (class_w + PAD_W + s0 * MOVE_W) // CLASSES_W
     part = tl.arange(0, STEP)
-    seen = x + (((image * HEIGHT + row) * WIDTH + column) * PITCH)[:, None] + part[None, :]
-    weights = w + (tl.minimum(output, OUTPUTS - 1) * (R * S * CHANNELS))[:, None] + part[None, :]
+    # Places are kept as differences of 32 bits from an address that all threads share, to need few registers.
+    seen = (((image * HEIGHT + row) * WIDTH + column) * PITCH)[:, None] + part[None, :]
+    weights = (tl.minimum(output, OUTPUTS - 1) * (R * S * CHANNELS))[:, None] + part[None, :]
 
     total = tl.zeros((ROWS, SPOTS), dtype=tl.float32)
     for step in range(down * across * PIECES):
         tap, channel = step // PIECES, step % PIECES * STEP
         r, s = tap // across, tap % across
-        values = tl.load(seen + ((r * (MOVE_H * WIDTH) + s * MOVE_W) * PITCH + channel))
-        factors = tl.load(weights + (((r0 + r * CLASSES_H) * S + s0 + s * CLASSES_W) * CHANNELS + channel))
+        values = tl.load((x + ((r * (MOVE_H * WIDTH) + s * MOVE_W) * PITCH + channel)) + seen)
+        factors = tl.load(
+            (w + (((r0 + r * CLASSES_H) * S + s0 + s * CLASSES_W) * CHANNELS + channel)) + weights
+        )
         total = tl.dot(factors, tl.trans(values), total, input_precision=PRECISION)
 
     if BIAS:
         total += tl.load(bias + tl.minimum(output, OUTPUTS - 1)).to(tl.float32)[:, None]
+    # All is computed anew, since nothing that is known across the loop is free.
+    image = spot // (A * B)
+    good = spot < IMAGES * A * B
     if CLASSES_H == 1 and CLASSES_W == 1 and SH == W * SW:
-        there = known % (A * B) * SW  # says more plainly that places lie side by side
-        good = spot < IMAGES * A * B
+        there = spot % (A * B) * SW  # says more plainly that places lie side by side
     else:
-        h, v = a * CLASSES_H + class_h, b * CLASSES_W + class_w
+        h, v = spot % (A * B) // B * CLASSES_H + class_h, spot % B * CLASSES_W + class_w
         there = h * SH + v * SW
-        good = (spot < IMAGES * A * B) & (h < H) & (v < W)
-    target = out + output[:, None] * SO + (image * SN + there)[None, :]
-    tl.store(target, total.to(out.dtype.element_ty), mask=(output < OUTPUTS)[:, None] & good[None, :])
+        good = good & (h < H) & (v < W)
+    target = output[:, None] * SO + (image * SN + there)[None, :]
+    tl.store(out + target, total.to(out.dtype.element_ty), mask=(output < OUTPUTS)[:, None] & good[None, :])
 
 
 @triton.jit
@@ -167,7 +173,7 @@ def add_pieces(
     good = (tap < R * S)[:, None] & (channel < C)[None, :]
     place = parts + output * LINE + (r * ROW + s * PITCH)[:, None] + channel[None, :]
     total = tl.load(place, mask=good, other=0.0)
-    for piece in range(1, PIECES):
+    for piece in tl.range(1, PIECES, loop_unroll_factor=8):  # so that several are read at one time
         total += tl.load(place + piece * APART, mask=good, other=0.0)
     target = out + output * SO + channel[:, None] * SC + (r * SR + s * SS)[None, :]
     tl.store(target, tl.trans(total).to(out.dtype.element_ty), mask=tl.trans(good))

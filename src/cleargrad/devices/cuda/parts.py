@@ -146,7 +146,7 @@ def convolve_weight(
 def max_pool(
     x: Any, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
 ) -> tuple:
-    """Maxima of windows, and where they are in the image: the first of equal ones, but the last NaN before all."""
+    """Maxima of windows, and where they are in the image: the first of equal ones, but the last NaN."""
     size = tuple(x.shape[2:])
     count = outputs_of(size, kernel, stride, padding, dilation, ceil_mode)
     seen = windows(x, kernel, stride, padding, dilation, count, lowest(x))
@@ -204,8 +204,8 @@ def max_pool_back(
 ) -> Any:
     """Every place of the image adds up g of the windows that may cover it and whose index names it.
 
-    A place is s·a + r along an axis; for all r together the windows a + low .. a + high are looked at, which are
-    views of g and of the indices that move along with a.
+    A place is s·a + r along an axis; for all r together the windows a + low .. a + high are looked at, which
+    are views of g and of the indices that move along with a.
     """
     size, count = tuple(size), tuple(g.shape[2:])
     low = [-((d * (k - 1) - p) // s) for k, s, p, d in zip(kernel, stride, padding, dilation)]
@@ -251,7 +251,7 @@ def grid_of(groups: tuple, stride: tuple, size: tuple) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def spans_of(size: tuple, count: tuple) -> tuple:
-    """The places of the image in every one of evenly spread windows, as (*count, places), and if they count."""
+    """The places of the image in every evenly spread window, as (*count, places), and if they count."""
     rank = len(size)
     at, inside = np.zeros((1,) * (2 * rank), np.int64), np.ones((1,) * (2 * rank), np.bool_)
     for axis, (n, t) in enumerate(zip(size, count)):
