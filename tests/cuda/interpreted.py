@@ -1,7 +1,8 @@
 """Runs the kernels of convolutions by Triton's interpreter, and PyTorch in float64 to compare with.
 
-This is a program of its own, since the interpreter is chosen before Triton is imported: cases come in as JSON,
-and for each of them the largest error, relative to the largest value, and the tolerance for it go out.
+This is a program of its own, since the interpreter is chosen before Triton is imported: cases come in as
+JSON, and for each of them the largest error, relative to the largest value, and the tolerance for it go
+out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolutions in Triton: values by its interpreter, and ResNet-18's shapes as machine code that fits a GPU."""
+"""Convolutions in Triton: values by its interpreter, and ResNet-18's shapes as machine code for a GPU."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Pooling: maxima and means over windows of one to three spatial dimensions.
 
 Maxima come with the plane index of each winner; their gradient puts g back at these places
-(`max_pool_adjoint`, or `scatter_plane` where windows lie anywhere), whose adjoint reads there (`gather_plane`),
-so gradients of any order stay among them. Means are linear and come in pairs with their adjoints. Ops take
-(N, C, *S); the public functions also take one sample without N. Kernels are in devices/cpu/arrays/native.py and
-pooling.py. Read next: ops/adaptive_pooling.py.
+(`max_pool_adjoint`, or `scatter_plane` where windows lie anywhere), whose adjoint reads there
+(`gather_plane`), so gradients of any order stay among them. Means are linear and come in pairs with their
+adjoints. Ops take (N, C, *S); the public functions also take one sample without N. Kernels are in
+devices/cpu/arrays/native.py and pooling.py. Read next: ops/adaptive_pooling.py.
 """
 
 from __future__ import annotations

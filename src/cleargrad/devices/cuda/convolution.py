@@ -1,11 +1,12 @@
 """Convolutions as products of matrices that are nowhere written down: which kernels make one, on which tiles.
 
-In: the layouts of a call's operands and results. Out: a plan, or None where devices/cuda/parts.py has the way.
-Images are first laid out with channels last, so that every tap of a window sees channels side by side; weights
-likewise. Where there are few channels, a row of taps is walked as one, as they lie side by side too, and so do
-those that fill up the row: their weights are 0, which only shows where images have entries that are not finite.
-Gradients of images are sums over the taps that reach a place, so they are made by the same kernel; gradients of
-weights are added up in pieces, and pieces in their order. Read next: devices/cuda/triton_code.py.
+In: the layouts of a call's operands and results. Out: a plan, or None where devices/cuda/parts.py has the
+way. Images are first laid out with channels last, so that every tap of a window sees channels side by side;
+weights likewise. Where there are few channels, a row of taps is walked as one, as they lie side by side
+too, and so do those that fill up the row: their weights are 0, which only shows where images have entries
+that are not finite. Gradients of images are sums over the taps that reach a place, so they are made by the
+same kernel; gradients of weights are added up in pieces, and pieces in their order. Read next:
+devices/cuda/triton_code.py.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SHARED = 2048  # bytes that all processors together write or read in a clock
 
 @dataclass
 class Call:
-    """A kernel of devices/cuda/convolution_kernels.py: for a pointer its place, as in `Start`, and its dtype."""
+    """A kernel of devices/cuda/convolution_kernels.py: of a pointer its place, as in `Start`, and dtype."""
 
     function: Any
     pointers: dict[str, tuple[tuple[str, int], str]]
@@ -65,14 +66,11 @@ class Calls:
 
 @dataclass(frozen=True)
 class Channels:
-    """How channels lie: `pitch` elements from place to place, and how a window's taps are walked.
+    """How channels lie, and how a row of a window's taps is walked: tap by tap, or all of them as one."""
 
-    A row of `row` taps of `step`·n elements each; where a whole row of taps is one, there is a single one.
-    """
-
-    pitch: int
-    taps: int  # along a row of a window
-    length: int  # elements of such a tap
+    pitch: int  # elements from place to place
+    taps: int  # of a row
+    length: int  # elements of a tap
     step: int  # elements of it that are multiplied at once
 
     @property
@@ -208,8 +206,8 @@ def adjoint_weight_calls(operands: list, results: list, attrs: dict, tf32: bool)
     taps, channels = sides(prod(kernel), inputs)
     constants = {
         "PIECES": pieces, "APART": wide.pitch * line, "LINE": line, "C": inputs, "R": kernel[0],
-        "S": kernel[1], "ROW": lie.taps * lie.length, "PITCH": lie.pitch, **named("O C R S", out.strides), "TAPS": taps,
-        "CHANNELS": channels,
+        "S": kernel[1], "ROW": lie.taps * lie.length, "PITCH": lie.pitch,
+        **named("O C R S", out.strides), "TAPS": taps, "CHANNELS": channels,
     }  # fmt: skip
     grid = (outputs, -(-inputs // channels), -(-prod(kernel) // taps))
     pointers = {"parts": (parts, "float32"), "out": (("result", 0), calls.kind)}
@@ -323,7 +321,8 @@ def channels_last(
     spots = min(spots, 512)
     constants = {
         "C": channels, "H": height, "W": width, **named("N C H W", x.strides), "HEIGHT": size[0],
-        "WIDTH": size[1], "TOP": before[0], "LEFT": before[1], "PITCH": lie.pitch, "SPOTS": spots, "CHANNELS": side,
+        "WIDTH": size[1], "TOP": before[0], "LEFT": before[1], "PITCH": lie.pitch, "SPOTS": spots,
+        "CHANNELS": side,
     }  # fmt: skip
     grid = (x.shape[0] * -(-prod(size) // spots), -(-lie.pitch // side), 1)
     pointers = {"x": (source, calls.kind), "out": (target, calls.kind)}
@@ -374,9 +373,9 @@ def tiles_of(calls: Calls, scattered: bool = False) -> tuple[Tile, ...]:
 def rounds(tile: Tile, programs: int) -> int:
     """The clocks of a step, for the processor that has most to do: it multiplies tiles, or reads their sides.
 
-    It multiplies 2048 pairs of 16 bits in a clock, and reads 16 of them, so a step of 64 is decided by reading
-    unless tiles are very large. Four warps alone leave it waiting for a quarter of the time or so. Other
-    dtypes take longer, in about the same proportion.
+    It multiplies 2048 pairs of 16 bits in a clock, and reads 16 of them, so a step of 64 is decided by
+    reading unless tiles are very large. Four warps alone leave it waiting for a quarter of the time or so.
+    Other dtypes take longer, in about the same proportion.
     """
     each = -(-programs // PROCESSORS)
     clocks = each * max(tile.rows * tile.columns // 32, 4 * (tile.rows + tile.columns))

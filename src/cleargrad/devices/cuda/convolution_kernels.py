@@ -70,9 +70,9 @@ def multiply_windows(
     """A tile of results: outputs by places of images, summed over taps that reach the places, and channels.
 
     Places are h = CLASSES_H * a + class. Going forward there is one class; going back there are as many as
-    the stride, and of a class only the taps r with (class + PAD_H - r * dilation) a multiple of the stride are
-    walked: they are CLASSES_H apart, and begin with one that INVERSE_H (of the dilation) tells. What a tap
-    sees lies MOVE_H further in the padded images, tap by tap.
+    the stride, and of a class only the taps r with (class + PAD_H - r * dilation) a multiple of the stride
+    are walked: they are CLASSES_H apart, and begin with one that INVERSE_H (of the dilation) tells. What a
+    tap sees lies MOVE_H further in the padded images, tap by tap.
     """
     A: tl.constexpr = (H + CLASSES_H - 1) // CLASSES_H
     B: tl.constexpr = (W + CLASSES_W - 1) // CLASSES_W
