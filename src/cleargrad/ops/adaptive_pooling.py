@@ -16,7 +16,16 @@ from cleargrad.devices.cpu.arrays import pooling as kernels
 from cleargrad.errors import error
 from cleargrad.ops.convolution import per_dimension
 from cleargrad.ops.declare import opaque
-from cleargrad.ops.pooling import RANKS, check_float, check_planes, on_batch, plane, published, spread_winners
+from cleargrad.ops.pooling import (
+    RANKS,
+    adaptive_max_pool_adjoint,
+    check_float,
+    check_planes,
+    on_batch,
+    plane,
+    published,
+    spread_winners,
+)
 from cleargrad.ops.samples import Fails, Sample, real
 
 # Adaptive maxima and means ---------------------------------------------------------------------------------
@@ -71,7 +80,7 @@ def adaptive_max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         name,
         spec=spec,
         run=lambda x, *, size: kernels.adaptive_max_pool(x, size),
-        vjp=spread_winners,
+        vjp=lambda g, out1, *, x_shape: adaptive_max_pool_adjoint(g[0], out1, size=x_shape[2:]),
         samples=lambda: iter([Sample(plane(spatial, 1, 2), size=(2,) * spatial)]),
         node=f"AdaptiveMaxPool{spatial}DBackward0",
         outputs=2,

@@ -1,9 +1,10 @@
 """Pooling: maxima and means over windows of one to three spatial dimensions.
 
-Maxima come with the plane index of each winner; their gradient puts g back at these places (`scatter_plane`),
-whose adjoint reads there (`gather_plane`), so gradients of any order stay among the two. Means are linear and
-come in pairs with their adjoints. Ops take (N, C, *S); the public functions also take one sample without N.
-Kernels are in devices/cpu/arrays/native.py and pooling.py. Read next: ops/adaptive_pooling.py.
+Maxima come with the plane index of each winner; their gradient puts g back at these places
+(`max_pool_adjoint`, or `scatter_plane` where windows lie anywhere), whose adjoint reads there
+(`gather_plane`), so gradients of any order stay among them. Means are linear and come in pairs with their
+adjoints. Ops take (N, C, *S); the public functions also take one sample without N. Kernels are in
+devices/cpu/arrays/native.py and pooling.py. Read next: ops/adaptive_pooling.py.
 """
 
 from __future__ import annotations
@@ -119,6 +120,26 @@ def spread_winners(g: list, out1: Tensor, *, x_shape: tuple[int, ...]) -> Tensor
     return scatter_plane(g[0], out1, size=x_shape[2:])
 
 
+# The same where windows are evenly spaced, which tells what may have to be added up at a place.
+max_pool_adjoint = opaque(
+    "max_pool_adjoint",
+    spec=lambda g, indices, *, size, kernel, stride, padding, dilation: planes_spec(g, indices, size=size),
+    run=lambda g, indices, *, size, kernel, stride, padding, dilation: native.scatter_plane(g, indices, size),
+    vjp=(lambda c, indices: gather_plane(c, indices), None),
+    samples=lambda: iter(
+        [Sample(real(2, 2, 3), np.array([0, 2, 4] * 4).reshape(2, 2, 3), size=(5,), kernel=(2,), stride=(2,),
+                padding=(0,), dilation=(1,))]
+    ),
+)  # fmt: skip
+adaptive_max_pool_adjoint = opaque(
+    "adaptive_max_pool_adjoint",
+    spec=planes_spec,
+    run=lambda g, indices, *, size: native.scatter_plane(g, indices, size),
+    vjp=(lambda c, indices: gather_plane(c, indices), None),
+    samples=lambda: iter([Sample(real(1, 2, 2), np.array([[[0, 3], [2, 4]]]), size=(5,))]),
+)
+
+
 # Maxima ----------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +203,9 @@ def max_pool_of(spatial: int) -> tuple[Callable, Callable]:
         f"{name}_with_indices",
         spec=spec,
         run=run_max_pool,
-        vjp=spread_winners,
+        vjp=lambda g, out1, *, x_shape, kernel, stride, padding, dilation: max_pool_adjoint(
+            g[0], out1, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, dilation=dilation
+        ),
         samples=samples,
         node=f"MaxPool{spatial}DWithIndicesBackward0",
         outputs=2,

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import product
 from math import inf, prod
 from typing import Any
 
 import numpy as np
 
+from cleargrad.core.dtype import int32, int64
 from cleargrad.core.layout import ghost
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
 from cleargrad.devices.cuda.tiled import is_tiled
 from cleargrad.ops.attention import as_added, exponentials, scores_of
+from cleargrad.ops.bounds import maximum
+from cleargrad.ops.comparison import where
 from cleargrad.ops.padding import pad_constant
 from cleargrad.ops.record import Call, CaptureError, Graph, Recorder, Value
+
+UNROLLED = 32  # taps of a window up to which each of them is written out
 
 # Windows ---------------------------------------------------------------------------------------------------
 
@@ -141,23 +147,159 @@ def convolve_weight(
 def max_pool(
     x: Any, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
 ) -> tuple:
-    """Maxima of windows, and where they are in the image: the first of equal ones, and NaN before all others."""
+    """Maxima of windows, and where they are in the image: the first of equal ones, but the last NaN."""
     size = tuple(x.shape[2:])
     count = outputs_of(size, kernel, stride, padding, dilation, ceil_mode)
-    floating = x.dtype.is_floating_point
-    low = -inf if floating else int(np.iinfo(x._form.dtype).min)
-    seen = windows(x, kernel, stride, padding, dilation, count, low).flatten(2 + len(kernel))
-    best = seen.amax(-1)
+    seen = windows(x, kernel, stride, padding, dilation, count, lowest(x))
     at, inside = spots_of(size, kernel, stride, padding, dilation, count)
-    wins = seen == best.unsqueeze(-1)
-    if floating:
-        wins = wins | (seen != seen)
-    first = known(at).expand(seen.shape).masked_fill(~(wins & known(inside)), prod(size)).amin(-1)
-    return best, first
+    if prod(kernel) > UNROLLED:
+        return largest_of_row(seen.flatten(2 + len(kernel)), at, inside)
+    # Taps one after the other, as places behind the first one, so that no table is read for them.
+    begin, first = at[..., 0], np.take_along_axis(at, inside.argmax(-1)[..., None], -1)[..., 0]
+    best: Any = None
+    place = known((first - begin).astype(np.int32))
+    for tap, moved in zip(np.ndindex(kernel), moves_of(size, kernel, dilation)):
+        value = seen[(..., *tap)]
+        if best is None:  # it is the first inside, or lower than all that are inside, or equal to them
+            best = value
+            continue
+        wins = value > best
+        wins = wins | (value != value) if x.dtype.is_floating_point else wins
+        best, place = where(wins, value, best), where(wins, moved, place)
+    return best, known(begin) + place.expand(best.shape).to(int64)
 
 
-def max_values(x: Any, **attrs: Any) -> Any:
-    return max_pool(x, **attrs)[0]
+def max_values(
+    x: Any, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+) -> Any:
+    count = outputs_of(tuple(x.shape[2:]), kernel, stride, padding, dilation, ceil_mode)
+    seen = windows(x, kernel, stride, padding, dilation, count, lowest(x))
+    if prod(kernel) > UNROLLED:
+        return seen.flatten(2 + len(kernel)).amax(-1)
+    return reduce(maximum, [seen[(..., *tap)] for tap in np.ndindex(kernel)])
+
+
+def lowest(x: Any) -> float:
+    return -inf if x.dtype.is_floating_point else int(np.iinfo(x._form.dtype).min)
+
+
+def moves_of(size: tuple, kernel: tuple, dilation: tuple) -> list[int]:
+    """How far behind the first tap of a window, in the plane, every tap is."""
+    steps = [prod(size[axis + 1 :]) * d for axis, d in enumerate(dilation)]
+    return [sum(k * step for k, step in zip(tap, steps)) for tap in np.ndindex(kernel)]
+
+
+def largest_of_row(seen: Any, at: np.ndarray, inside: np.ndarray) -> tuple:
+    """The largest of every row, and its place: each of them is known, and whether it counts."""
+    best = seen.amax(-1)
+    wins, place = seen == best.unsqueeze(-1), known(at).expand(seen.shape)
+    if seen.dtype.is_floating_point:
+        missing = seen != seen  # places below 0, so that the last of them is the least
+        wins, place = wins | missing, where(missing, -1 - place, place)
+    least = place.masked_fill(~(wins & known(inside)), int(at.max(initial=0)) + 1).amin(-1)
+    return best, where(least < 0, -1 - least, least)
+
+
+def max_pool_back(
+    g: Any, indices: Any, *, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> Any:
+    """Every place of the image adds up g of the windows that may cover it and whose index names it.
+
+    A place is s·a + r along an axis; for all r together the windows a + low .. a + high are looked at, which
+    are views of g and of the indices that move along with a.
+    """
+    size, count = tuple(size), tuple(g.shape[2:])
+    low = [-((d * (k - 1) - p) // s) for k, s, p, d in zip(kernel, stride, padding, dilation)]
+    high = [(s - 1 + p) // s for s, p in zip(stride, padding)]
+    groups = tuple(-(-n // s) for n, s in zip(size, stride))
+    pads = tuple((-first, a + last - t) for first, last, a, t in zip(low, high, groups, count))
+    share = g.float() if g.element_size() < 4 else g
+    names = indices.to(int32) if prod(size) < 1 << 31 else indices
+    share, names = (
+        pad_constant(x, pads=pads, value=value) if any(map(any, pads)) else x.contiguous()
+        for x, value in ((share, 0), (names, -1))
+    )
+    steps = [prod(share.shape[axis + 1 :]) for axis in range(share.dim())]
+    shape = (*g.shape[:2], *(extent for pair in zip(groups, stride) for extent in pair))
+    strides = (*steps[:2], *(step for each in steps[2:] for step in (each, 0)))
+    at = grid_of(groups, stride, size)
+    at = known(at.astype(np.int32) if names.dtype is int32 else at)
+    total: Any = None
+    for taps in product(*[range(last - first + 1) for first, last in zip(low, high)]):
+        first = sum(tap * step for tap, step in zip(taps, steps[2:]))
+        named, part = (x.as_strided(shape, strides, first) for x in (names, share))
+        part = where(named == at, part, 0)
+        total = part if total is None else total + part
+    whole = tuple(a * s for a, s in zip(groups, stride))
+    total = total.to(g.dtype).reshape(*g.shape[:2], *whole)
+    for axis, n in enumerate(size, start=2):
+        total = total.narrow(axis, 0, n)
+    return total
+
+
+@lru_cache(maxsize=256)
+def grid_of(groups: tuple, stride: tuple, size: tuple) -> np.ndarray:
+    """The index in the plane of every place, as (a, r, ...); what is outside has one that no window names."""
+    at = np.zeros(())
+    for a, s, n in zip(groups, stride, size):
+        along = np.arange(a * s).reshape(a, s)
+        at = np.where((at[..., None, None] < 0) | (along >= n), -2, at[..., None, None] * n + along)
+    return at.astype(np.int64)
+
+
+# Adaptive pooling ------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def spans_of(size: tuple, count: tuple) -> tuple:
+    """The places of the image in every evenly spread window, as (*count, places), and if they count."""
+    rank = len(size)
+    at, inside = np.zeros((1,) * (2 * rank), np.int64), np.ones((1,) * (2 * rank), np.bool_)
+    for axis, (n, t) in enumerate(zip(size, count)):
+        begin = np.arange(t) * n // t
+        length = -(-(np.arange(t) + 1) * n // t) - begin
+        along = np.arange(length.max(initial=1))
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = t, len(along)
+        at = at * n + np.minimum(begin[:, None] + along, n - 1).reshape(shape)
+        inside = inside & (along < length[:, None]).reshape(shape)
+    whole = (*count, -1)
+    return at.reshape(whole), inside.reshape(whole)
+
+
+def picked(x: Any, at: np.ndarray) -> Any:
+    """What lies at places of the planes of (N, C, *S), as (N, C, *shape of the places)."""
+    return x.flatten(2).index_select(2, known(at.reshape(-1))).view(*x.shape[:2], *at.shape)
+
+
+def adaptive_max_pool(x: Any, *, size: tuple) -> tuple:
+    at, inside = spans_of(tuple(x.shape[2:]), tuple(size))
+    return largest_of_row(picked(x, at).masked_fill(~known(inside), lowest(x)), at, inside)
+
+
+def adaptive_max_pool_back(g: Any, indices: Any, *, size: tuple) -> Any:
+    at, inside = spans_of(tuple(g.shape[2:]), tuple(size))  # a place is in the parts that are in its part
+    share = picked(g.float() if g.element_size() < 4 else g, at)
+    own = known(np.arange(prod(size)).reshape(*size, 1))
+    return where((picked(indices, at) == own) & known(inside), share, 0).sum(-1).to(g.dtype)
+
+
+def adaptive_avg_pool(x: Any, *, size: tuple) -> Any:
+    at, inside = spans_of(tuple(x.shape[2:]), tuple(size))
+    seen = picked(x.float() if x.element_size() < 4 else x, at)
+    total = where(known(inside), seen, 0).sum(-1)
+    return (total / known(inside.sum(-1).astype(total._form.dtype))).to(x.dtype)
+
+
+def adaptive_avg_pool_back(g: Any, *, size: tuple) -> Any:
+    share = g.float() if g.element_size() < 4 else g
+    lengths = spans_of(tuple(size), tuple(g.shape[2:]))[1].sum(-1)
+    share = share / known(lengths.astype(share._form.dtype))
+    at, inside = spans_of(tuple(g.shape[2:]), tuple(size))
+    return where(known(inside), picked(share, at), 0).sum(-1).to(g.dtype)
+
+
+# Windows of means ------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
@@ -264,6 +406,11 @@ PARTS: dict[str, Callable] = {
     "convolution_adjoint_weight": convolve_weight,
     **{f"max_pool{n}d_with_indices": max_pool for n in (1, 2, 3)},
     **{f"max_pool{n}d": max_values for n in (1, 2, 3)},
+    "max_pool_adjoint": max_pool_back,
+    "adaptive_max_pool_adjoint": adaptive_max_pool_back,
+    **{f"adaptive_max_pool{n}d": adaptive_max_pool for n in (1, 2, 3)},
+    **{f"adaptive_avg_pool{n}d": adaptive_avg_pool for n in (1, 2, 3)},
+    **{f"adaptive_avg_pool{n}d_adjoint": adaptive_avg_pool_back for n in (1, 2, 3)},
     **{f"avg_pool{n}d": avg_pool for n in (1, 2, 3)},
     **{f"avg_pool{n}d_adjoint": avg_pool_back for n in (1, 2, 3)},
     "flash_attention": attend,

@@ -141,9 +141,32 @@ def is_zero(builder: Any, value: Value) -> bool:
     return any(known.index == value.index and not array.any() for known, array in builder.graph.constants)
 
 
+def is_own(builder: Any, index: Value) -> bool:
+    """Whether indices are those of maxima, none of which is out of range."""
+    _, maker = source_of(builder, index)
+    return maker is not None and maker.op.name.startswith("max_pool")
+
+
+@attempted
+def max_pool_adjoint(builder: Any, call: Call) -> None:
+    (g, index), (result,) = call.operands, call.results
+    rows, gated = prod(g.spec.shape[:2]), gate_of(builder, result)
+
+    def choose(threads: int) -> Launches:
+        del threads
+        count, length = prod(g.spec.shape[2:]), prod(result.spec.shape[2:])
+        return pooling.scatter(rows, count, length, result.spec.dtype.numpy, gated is not None)
+
+    operands = {"source": g, "indices": index, "gate": gated.operands[1] if gated else None}
+    fails = not is_own(builder, index)
+    add(builder, choose, [call, gated], operands, {"place": result}, prod(result.spec.shape) * 8, fails)
+    if gated is not None:
+        builder.forms[gated.results[0].index] = builder.forms[result.index]
+
+
 @attempted
 def scatter_add(builder: Any, call: Call) -> None:
-    """scatter_add into zeros along the last dimension: the gradient of pooling."""
+    """scatter_add into zeros along the last dimension: the gradient of pooling at any places."""
     (base, index, source), (result,) = call.operands, call.results
     shape = result.spec.shape
     last = bool(shape) and call.attrs["dim"] % len(shape) == len(shape) - 1
@@ -161,10 +184,8 @@ def scatter_add(builder: Any, call: Call) -> None:
 
     calls = [call, *([view, gated] if gated else [])]
     operands = {"source": source, "indices": index, "gate": gated.operands[1] if gated else None}
-    _, maker = source_of(builder, index)
-    own = maker is not None and maker.op.name.startswith("max_pool")
-    results = {"place": result}
-    add(builder, choose, calls, operands, results, prod(shape) * 8, can_fail=not own, zeros=(base,))
+    results, fails = {"place": result}, not is_own(builder, index)
+    add(builder, choose, calls, operands, results, prod(shape) * 8, can_fail=fails, zeros=(base,))
     if gated is not None:
         seen = builder.formulas.reshape(builder.forms[result.index], gated.results[0].spec.shape)
         builder.forms[gated.results[0].index] = seen
@@ -175,5 +196,7 @@ IMAGES: dict[str, Callable[[Any, Call], None]] = {
     "convolution_adjoint_input": convolve_input,
     "convolution_adjoint_weight": convolve_weight,
     **{f"max_pool{spatial}d_with_indices": max_pool for spatial in (1, 2, 3)},
+    "max_pool_adjoint": max_pool_adjoint,
+    "adaptive_max_pool_adjoint": max_pool_adjoint,
     "scatter_add": scatter_add,
 }
