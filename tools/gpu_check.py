@@ -122,6 +122,60 @@ def random(rows: list) -> None:
         rows.append((f"random: {name}", "; ".join(found) or "the same bits"))
 
 
+# Kernels of tiles ------------------------------------------------------------------------------------------
+
+HEADS = [  # batch, heads, queries, keys, width, causal
+    (2, 3, 200, 200, 64, True), (2, 3, 128, 128, 64, False), (1, 2, 77, 130, 40, True), (2, 2, 256, 256, 128, True),
+    (2, 4, 1024, 1024, 64, True),
+]  # fmt: skip
+WINDOWS = [  # images, inputs, outputs, size, kernel, stride, padding
+    (4, 3, 64, 64, 7, 2, 3), (4, 64, 64, 28, 3, 1, 1), (4, 64, 128, 28, 3, 2, 1), (4, 64, 128, 28, 1, 2, 0),
+    (3, 1, 32, 28, 3, 1, 0), (2, 33, 17, 19, 5, 1, 2),
+]  # fmt: skip
+CLOSE = {"float32": 1e-5, "bfloat16": 8e-3, "float16": 1e-3}
+
+
+def tiles(rows: list) -> None:
+    """Attention and convolutions with their gradients, against float64 on the CPU."""
+    cg.backends.cudnn.allow_tf32 = False
+    functional, worst = cg.nn.functional, {}
+    for kind, close in CLOSE.items():
+        dtype = getattr(cg, kind)
+        for batch, heads, queries, keys, width, causal in HEADS:
+            shapes = [(batch, n, heads, width) for n in (queries, keys, keys)]
+            given = [cg.randn(shape).to(dtype) for shape in shapes]
+            compare(
+                lambda q, k, v: functional.scaled_dot_product_attention(
+                    q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=causal
+                ),
+                given, f"attention {kind} {(batch, heads, queries, keys, width, causal)}", close, worst,
+            )  # fmt: skip
+        for images, inputs, outputs, size, kernel, stride, padding in WINDOWS:
+            shapes = [(images, inputs, size, size), (outputs, inputs, kernel, kernel), (outputs,)]
+            given = [cg.randn(shape).to(dtype) for shape in shapes]
+            compare(
+                lambda x, w, b: functional.conv2d(x, w, b, stride, padding),
+                given, f"convolution {kind} {(images, inputs, outputs, size, kernel, stride)}", close, worst,
+            )  # fmt: skip
+    rows.append(("tiles that differ", {name: error for name, error in worst.items() if error}))
+    rows.append(("tiles on the host", dict(cg.core.device.drivers["cuda"].on_host)))
+
+
+def compare(function: Any, given: list, title: str, close: float, worst: dict) -> None:
+    """The relative error of a result and its gradients, if it is too large."""
+    found = []
+    for place, dtype in (("cuda", None), ("cpu", cg.float64)):
+        leaves = [x.to(place).to(dtype or x.dtype).detach().requires_grad_() for x in given]
+        out = function(*leaves)
+        slope = cg.linspace(-1, 1, out.numel(), dtype=cg.float64).reshape(out.shape).to(given[0].dtype)
+        out.backward(slope.to(place).to(out.dtype))
+        every = [out, *(x.grad for x in leaves)]
+        found.append([x.detach().cpu().double().numpy() for x in every])
+    errors = [float(np.linalg.norm(x - y) / (np.linalg.norm(y) or 1)) for x, y in zip(*found)]
+    good = all(error < 2 * close for error in errors)
+    worst[title] = 0 if good else [f"{error:.1e}" for error in errors]
+
+
 # Training steps --------------------------------------------------------------------------------------------
 
 VARIANTS = {  # by name: the library, options of the optimizer, what is done to the model

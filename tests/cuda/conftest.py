@@ -8,8 +8,8 @@ import pytest
 
 from cleargrad.core import device as devices
 from cleargrad.core import philox
+from cleargrad.core.precision import Tf32
 from cleargrad.devices.cuda.driver import Cuda
-from cleargrad.devices.cuda.products import Precision
 from tests.cuda import emulated
 from tests.cuda.emulated import Emulated
 
@@ -27,7 +27,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
         runtime.folder, runtime.libraries = MADE[0].folder, MADE[0].libraries
     MADE.append(runtime)
     monkeypatch.setitem(devices.drivers, "cuda", Cuda(runtime))
-    monkeypatch.setattr(Precision, "tf32", False)
+    monkeypatch.setattr(Tf32, "products", False)
     monkeypatch.setitem(philox.defaults, "cuda:0", philox.Philox("cuda:0"))
     yield runtime
     del MADE[1:]

@@ -61,7 +61,7 @@ def layout(x: torch.Tensor | None) -> Layout | None:
 def made(op: str, operands: list, like: torch.Tensor, attrs: dict[str, Any]) -> torch.Tensor | None:
     """What the kernels of an op give, in memory that is full of NaN."""
     out = torch.full_like(like, float("nan"), dtype=operands[0].dtype)
-    calls = CALLS[op]([*map(layout, operands)], [layout(out)], attrs, False)
+    calls = CALLS[op]([*map(layout, operands)], [layout(out)], attrs)
     if calls is None:
         return None
     work = torch.full((calls.work,), 255, dtype=torch.uint8)
@@ -93,7 +93,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     convolved = getattr(torch.nn.functional, f"conv{rank}d")
     expected = convolved(*wide, **settings)
     g = torch.randn(expected.shape).to(dtype)
-    attrs: dict[str, Any] = {**settings, "groups": 1}
+    attrs: dict[str, Any] = {**settings, "groups": 1, "tf32": False}
     lay = spread if case["spread"] else lambda each: each
     gradient = getattr(torch.nn.grad, f"conv{rank}d_input"), getattr(torch.nn.grad, f"conv{rank}d_weight")
     if op == "convolution":

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cleargrad.devices.cuda import convolution
+from cleargrad.devices.cuda.tiled import PLANS
 from cleargrad.devices.cuda.triton_code import Layout
 
 pytestmark = pytest.mark.skipif(
@@ -104,7 +105,13 @@ def layouts(name: str, op: str, dtype: str) -> tuple[list, list, dict[str, Any]]
     count = (size + 2 * padding - kernel) // stride + 1
     x, w = dense((64, inputs, size, size), dtype), dense((outputs, inputs, kernel, kernel), dtype)
     y = dense((64, outputs, count, count), dtype)
-    attrs = {"stride": (stride,) * 2, "padding": (padding,) * 2, "dilation": (1, 1), "groups": 1}
+    attrs = {
+        "stride": (stride,) * 2,
+        "padding": (padding,) * 2,
+        "dilation": (1, 1),
+        "groups": 1,
+        "tf32": False,
+    }
     if op == "convolution":
         return [x, w, None], [y], attrs
     if op == "convolution_adjoint_input":
@@ -124,7 +131,8 @@ def tool(*words: str, image: bytes, folder: Path) -> str:
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("name", RESNET)
 def test_machine_code(name: str, op: str, tmp_path: Path) -> None:
-    plan = convolution.PLANS[op](*layouts(name, op, "bfloat16"), 90)
+    _, planned = PLANS[op]
+    plan = planned(*layouts(name, op, "bfloat16"), 90)
     assert plan is not None and plan.work > 0
     for start in plan.starts:
         assert start.binary.shared <= SHARED
@@ -138,7 +146,9 @@ def test_machine_code(name: str, op: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("tf32", [False, True])
 def test_machine_code_of_float32(tf32: bool, tmp_path: Path) -> None:
     for op in OPS:
-        plan = convolution.PLANS[op](*layouts("14", op, "float32"), 90, tf32)
+        operands, results, attrs = layouts("14", op, "float32")
+        _, planned = PLANS[op]
+        plan = planned(operands, results, attrs | {"tf32": tf32}, 90)
         assert plan is not None
         for start in plan.starts:
             if start.binary.entry.startswith("multiply"):
@@ -148,10 +158,16 @@ def test_machine_code_of_float32(tf32: bool, tmp_path: Path) -> None:
 
 def test_what_has_no_plan() -> None:
     x, w, y = dense((2, 16, 8, 8)), dense((16, 16, 3, 3)), dense((2, 16, 8, 8))
-    attrs: dict[str, Any] = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    attrs: dict[str, Any] = {
+        "stride": (1, 1),
+        "padding": (1, 1),
+        "dilation": (1, 1),
+        "groups": 1,
+        "tf32": False,
+    }
 
     def plan(operands: list, results: list, **changes: Any) -> Any:
-        return convolution.convolution_calls(operands, results, attrs | changes, False)
+        return convolution.convolution_calls(operands, results, attrs | changes)
 
     assert plan([x, w, None], [y]) is not None
     assert plan([x, dense((16, 8, 3, 3)), None], [y], groups=2) is None
@@ -162,4 +178,4 @@ def test_what_has_no_plan() -> None:
     three: dict[str, Any] = dict.fromkeys(("stride", "padding", "dilation"), (1, 1, 1))
     assert plan([image, kernel, None], [image], **three) is None
     both: dict[str, Any] = attrs | {"stride": (2, 2), "dilation": (2, 2), "size": (8, 8)}
-    assert convolution.adjoint_input_calls([dense((2, 16, 3, 3)), w, None], [x], both, False) is None
+    assert convolution.adjoint_input_calls([dense((2, 16, 3, 3)), w, None], [x], both) is None

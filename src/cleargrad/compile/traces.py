@@ -21,6 +21,7 @@ from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.acts import Act, Called, Changed
 from cleargrad.compile.sides import HERE, Here, form_there
 from cleargrad.core.dtype import dtype, get_default_dtype
+from cleargrad.core.precision import when_changed
 from cleargrad.core.tensor import Tensor, is_lent, lent, value_of
 from cleargrad.errors import Place, user_place
 from cleargrad.threads import when_chosen
@@ -315,4 +316,5 @@ def forget_all() -> None:
         tree.forget()
 
 
+when_changed.append(forget_all)
 when_chosen.append(forget_all)  # the work of programs is cut for some number of threads

@@ -13,6 +13,7 @@ from typing import Any
 
 from cleargrad.core import device as devices
 from cleargrad.core import dtype as dtypes
+from cleargrad.core.precision import allow_tf32
 from cleargrad.core.tensor import Tensor
 from cleargrad.errors import error
 from cleargrad.ops.legacy import NAMES, TYPES, TensorType
@@ -71,12 +72,13 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allows less than float32 inside matrix products of float32; cleargrad's keep full precision."""
+    """Allows less than float32 inside matrix products of float32 on a GPU; those on the CPU keep all digits."""
     if precision not in PRECISIONS:
         message = f"{precision} is not one of 'highest', 'high', or 'medium'; the current call has no effect."
         warnings.warn(message, stacklevel=2)
         return
     Chosen.precision = precision
+    allow_tf32("products", precision != "highest")
 
 
 def get_float32_matmul_precision() -> str:

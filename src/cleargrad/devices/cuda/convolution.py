@@ -11,7 +11,6 @@ devices/cuda/triton_code.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 from typing import Any
@@ -106,31 +105,31 @@ EXACT = (Tile(32, 32, 4, 2), Tile(64, 64, 4, 2), Tile(64, 128, 8, 2))  # without
 
 
 def convolution(
-    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int, tf32: bool = False
+    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int
 ) -> Plan | None:
-    calls = convolution_calls(operands, results, attrs, tf32)
+    calls = convolution_calls(operands, results, attrs)
     return None if calls is None else calls.plan(architecture)
 
 
 def convolution_adjoint_input(
-    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int, tf32: bool = False
+    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int
 ) -> Plan | None:
-    calls = adjoint_input_calls(operands, results, attrs, tf32)
+    calls = adjoint_input_calls(operands, results, attrs)
     return None if calls is None else calls.plan(architecture)
 
 
 def convolution_adjoint_weight(
-    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int, tf32: bool = False
+    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int
 ) -> Plan | None:
-    calls = adjoint_weight_calls(operands, results, attrs, tf32)
+    calls = adjoint_weight_calls(operands, results, attrs)
     return None if calls is None else calls.plan(architecture)
 
 
 # The three ops ---------------------------------------------------------------------------------------------
 
 
-def convolution_calls(operands: list, results: list, attrs: dict, tf32: bool) -> Calls | None:
-    found = begun([*operands, *results], attrs, tf32)
+def convolution_calls(operands: list, results: list, attrs: dict) -> Calls | None:
+    found = begun([*operands, *results], attrs)
     if found is None:
         return None
     calls, (x, w, bias, out), (stride, padding, dilation) = found
@@ -148,8 +147,8 @@ def convolution_calls(operands: list, results: list, attrs: dict, tf32: bool) ->
     return calls if counted(calls, x, w, out) else None
 
 
-def adjoint_input_calls(operands: list, results: list, attrs: dict, tf32: bool) -> Calls | None:
-    found = begun([*operands, *results], attrs, tf32)
+def adjoint_input_calls(operands: list, results: list, attrs: dict) -> Calls | None:
+    found = begun([*operands, *results], attrs)
     if found is None:
         return None
     calls, (g, w, bias, out), (stride, padding, dilation) = found
@@ -174,10 +173,10 @@ def adjoint_input_calls(operands: list, results: list, attrs: dict, tf32: bool) 
     return calls if counted(calls, g, w, out) else None
 
 
-def adjoint_weight_calls(operands: list, results: list, attrs: dict, tf32: bool) -> Calls | None:
+def adjoint_weight_calls(operands: list, results: list, attrs: dict) -> Calls | None:
     from cleargrad.devices.cuda.convolution_kernels import add_pieces, multiply_gradients
 
-    found = begun([*operands, None, *results], attrs, tf32)
+    found = begun([*operands, None, *results], attrs)
     if found is None:
         return None
     calls, (g, x, _, out), (stride, padding, dilation) = found
@@ -243,7 +242,7 @@ def add_windows(
     calls.list.append(Call(multiply_windows, pointers, constants, grid, tile.warps, tile.stages))
 
 
-def begun(layouts: list, attrs: dict, tf32: bool) -> tuple | None:
+def begun(layouts: list, attrs: dict) -> tuple | None:
     """Layouts over two dimensions, and strides and the like for both; None for what has no kernels here."""
     kinds = {each.dtype for each in layouts if each is not None}
     rank = len(layouts[0].shape) - 2
@@ -257,7 +256,7 @@ def begun(layouts: list, attrs: dict, tf32: bool) -> tuple | None:
     if rank == 1:  # an image of one row
         layouts = [x if x is None or len(x.shape) == 1 else as_image(x) for x in layouts]
         settings = [(value, *pair) for value, pair in zip((1, 0, 1), settings)]
-    return Calls(kinds.pop(), "tf32" if tf32 else "ieee", []), layouts, settings
+    return Calls(kinds.pop(), "tf32" if attrs["tf32"] else "ieee", []), layouts, settings
 
 
 def as_image(line: Layout) -> Layout:
@@ -406,10 +405,3 @@ def best_pieces(tiles: tuple[Tile, ...], rows: int, columns: int, steps: int) ->
             choices.append((cost, pieces, -tile.rows * tile.columns, tile, each))
     _, _, _, tile, each = min(choices, key=lambda choice: choice[:3])
     return tile, ceil(steps / each), each
-
-
-PLANS: dict[str, Callable] = {
-    "convolution": convolution,
-    "convolution_adjoint_input": convolution_adjoint_input,
-    "convolution_adjoint_weight": convolution_adjoint_weight,
-}

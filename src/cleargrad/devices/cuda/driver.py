@@ -16,6 +16,7 @@ import numpy as np
 
 from cleargrad.core.device import Driver, Held, device
 from cleargrad.core.mode import mode
+from cleargrad.core.precision import switches
 from cleargrad.core.tensor import wrap
 from cleargrad.devices.cuda import draws, gpus, parts
 from cleargrad.devices.cuda.calls import CALLS
@@ -244,7 +245,12 @@ class Cuda(Driver):
             else:
                 layout.append((type(x), repr(x)))
         stream = attrs.get("stream")  # of random numbers: what it has come to is no part of the program
-        key = (*layout, id(stream), repr({**attrs, "stream": None} if stream is not None else attrs))
+        key = (
+            *layout,
+            switches(),
+            id(stream),
+            repr({**attrs, "stream": None} if stream is not None else attrs),
+        )
         with self.lock:
             if key not in self.programs:
                 if len(self.programs) > MOST:

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from cleargrad.core.precision import Tf32
+
 WORKSPACE = 32 << 20  # bytes that cuBLASLt may use beside the operands; as NVIDIA advises for Hopper
 ALIGNED = 256  # bytes, beyond which no algorithm asks for more
 
@@ -35,12 +37,6 @@ class Matrix:
     turned: bool
     lead: int
     apart: int
-
-
-class Precision:
-    """Whether products of float32 may be computed by tensor cores, which drop digits: not by default."""
-
-    tf32 = False
 
 
 class Choice(ctypes.Structure):
@@ -95,7 +91,7 @@ class Products:
     ) -> None:
         """out = left @ right + beta * out, in the memory order of columns; the sizes are m, n and k."""
         layouts = tuple((x.turned, x.lead, x.apart, min(x.address & -x.address, ALIGNED)) for x in matrices)
-        key = (kind, Precision.tf32, sizes, layouts, count, beta)
+        key = (kind, Tf32.products, sizes, layouts, count, beta)
         planned = self.planned.get(key)
         if planned is None:
             with self.lock:
@@ -119,7 +115,7 @@ class Products:
         m, n, k = sizes
         made, double = Planned(), kind == "float64"
         compute = COMPUTE[
-            "float64" if double else "tf32" if kind == "float32" and Precision.tf32 else "float32"
+            "float64" if double else "tf32" if kind == "float32" and Tf32.products else "float32"
         ]
         made.factors = np.array([1, beta], np.float64 if double else np.float32)
         product, *described = map(ctypes.byref, made.parts)

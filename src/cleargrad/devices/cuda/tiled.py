@@ -12,17 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from cleargrad.devices.cuda import flash
+from cleargrad.core.precision import Tf32
+from cleargrad.devices.cuda import convolution, flash
 from cleargrad.devices.cuda.triton_code import Layout, Plan
 from cleargrad.ops.record import Call, Value
 from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
 from cleargrad.schedule.statements import Host
 
-PLANS: dict[str, Callable[[list[Layout | None], list[Layout], dict[str, Any], int], Plan | None]] = {
-    "flash_attention": flash.attention,
-    "flash_attention_gradient": flash.attention_gradient,
-    "scaled_dot_product_flash_attention_for_cpu": flash.attention,
-    "attention_gradient": flash.attention_gradient,
+# By op: kernels as they are written down, before anything is compiled, and how they are planned.
+ATTEND = (flash.attention_runs, flash.attention)
+ATTEND_BACK = (flash.attention_gradient_runs, flash.attention_gradient)
+PLANS: dict[str, tuple[Callable[..., Any], Callable[..., Plan | None]]] = {
+    "flash_attention": ATTEND,
+    "flash_attention_gradient": ATTEND_BACK,
+    "scaled_dot_product_flash_attention_for_cpu": ATTEND,
+    "attention_gradient": ATTEND_BACK,
+    "convolution": (convolution.convolution_calls, convolution.convolution),
+    "convolution_adjoint_input": (convolution.adjoint_input_calls, convolution.convolution_adjoint_input),
+    "convolution_adjoint_weight": (convolution.adjoint_weight_calls, convolution.convolution_adjoint_weight),
 }
 WHOLE = frozenset(("scaled_dot_product_flash_attention_for_cpu", "attention_gradient"))  # which are fused ops
 ALIGNED = 16  # bytes, to a multiple of which such kernels expect their operands
@@ -33,9 +40,13 @@ def is_tiled(call: Call, architecture: int | None) -> bool:
     if architecture is None or call.op.name not in PLANS:
         return False
     operands = [dense(x) if isinstance(x, Value) else None for x in call.operands]
-    return (
-        PLANS[call.op.name](operands, [dense(x) for x in call.results], call.attrs, architecture) is not None
-    )
+    written, _ = PLANS[call.op.name]
+    return written(operands, [dense(x) for x in call.results], settings_of(call)) is not None
+
+
+def settings_of(call: Call) -> dict[str, Any]:
+    """A call's attributes, and what a program may choose besides."""
+    return {**call.attrs, "tf32": Tf32.convolutions} if call.op.name.startswith("convolution") else call.attrs
 
 
 def dense(value: Value) -> Layout:
@@ -62,7 +73,8 @@ class Tiles:
         entry = Host(entry.call, tuple(operands), entry.results)
         given = [layout_of(x) if isinstance(x, Load) else None for x in operands]
         results = [Layout(x.shape, x.strides, kind_of(x.dtype)) for x in entry.results]
-        plan = PLANS[entry.call.op.name](given, results, entry.call.attrs, architecture)
+        _, planned = PLANS[entry.call.op.name]
+        plan = planned(given, results, settings_of(entry.call), architecture)
         return None if plan is None else cls(entry, plan, copies)
 
     def words(self, pointers: Sequence[tuple[str, int]]) -> list[tuple]:

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from cleargrad.backends import switched
+from cleargrad.core import precision
 
 enabled = True
 benchmark = False
 benchmark_limit: int | None = None
 deterministic = False
-allow_tf32 = True
 fp32_precision = "none"
 depthwise_kernel = "auto"
+
+
+class Switches(ModuleType):
+    """This module, one of whose switches is not a mere note."""
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether convolutions of float32 on a GPU may drop digits."""
+        return precision.Tf32.convolutions
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        precision.allow_tf32("convolutions", bool(allowed))
+
+
+sys.modules[__name__].__class__ = Switches
 
 
 def is_available() -> bool:
@@ -28,6 +47,7 @@ def is_acceptable(tensor: Any) -> bool:
     return False
 
 
+@contextmanager
 def flags(
     enabled: bool = False,
     benchmark: bool = False,
@@ -36,15 +56,21 @@ def flags(
     allow_tf32: bool = True,
     fp32_precision: str = "none",
     depthwise_kernel: str = "auto",
-) -> AbstractContextManager[None]:
+) -> Iterator[None]:
     """Inside, the switches have these values."""
-    return switched(
+    before = precision.Tf32.convolutions
+    others = switched(
         globals(),
         enabled=enabled,
         benchmark=benchmark,
         benchmark_limit=benchmark_limit,
         deterministic=deterministic,
-        allow_tf32=allow_tf32,
         fp32_precision=fp32_precision,
         depthwise_kernel=depthwise_kernel,
     )
+    with others:
+        precision.allow_tf32("convolutions", allow_tf32)
+        try:
+            yield
+        finally:
+            precision.allow_tf32("convolutions", before)
