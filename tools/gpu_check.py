@@ -145,7 +145,7 @@ def tiles(rows: list) -> None:
             shapes = [(batch, n, heads, width) for n in (queries, keys, keys)]
             given = [cg.randn(shape).to(dtype) for shape in shapes]
             compare(
-                lambda q, k, v: functional.scaled_dot_product_attention(
+                lambda q, k, v, causal=causal: functional.scaled_dot_product_attention(
                     q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=causal
                 ),
                 given, f"attention {kind} {(batch, heads, queries, keys, width, causal)}", close, worst,
@@ -154,7 +154,7 @@ def tiles(rows: list) -> None:
             shapes = [(images, inputs, size, size), (outputs, inputs, kernel, kernel), (outputs,)]
             given = [cg.randn(shape).to(dtype) for shape in shapes]
             compare(
-                lambda x, w, b: functional.conv2d(x, w, b, stride, padding),
+                lambda x, w, b, s=stride, p=padding: functional.conv2d(x, w, b, s, p),
                 given, f"convolution {kind} {(images, inputs, outputs, size, kernel, stride)}", close, worst,
             )  # fmt: skip
     rows.append(("tiles that differ", {name: error for name, error in worst.items() if error}))
