@@ -350,8 +350,9 @@ class Emulated(Runtime):
         out: Matrix,
         count: int,
         beta: float,
+        bias: int = 0,
     ) -> None:
-        self.do(lambda: product(kind, m, n, k, left, right, out, count, beta))
+        self.do(lambda: product(kind, m, n, k, left, right, out, count, beta, bias))
 
     def capture(self, work: Callable[[], None]) -> Any:
         """Nothing is done now; what is asked for is noted as it is at this time, as a GPU does."""
@@ -379,7 +380,16 @@ def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) 
 
 
 def product(
-    kind: str, m: int, n: int, k: int, left: Matrix, right: Matrix, out: Matrix, count: int, beta: float
+    kind: str,
+    m: int,
+    n: int,
+    k: int,
+    left: Matrix,
+    right: Matrix,
+    out: Matrix,
+    count: int,
+    beta: float,
+    bias: int,
 ) -> None:
     """What cuBLAS does."""
     dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype("bfloat16")
@@ -390,4 +400,6 @@ def product(
         )
         wide = np.float32 if dtype.itemsize < 4 else dtype
         result = a.astype(wide) @ b.astype(wide)
+        if bias:
+            result += array_at(bias, (m, 1), dtype, (dtype.itemsize, dtype.itemsize), None)
         c[...] = (result + c if beta else result).astype(dtype)

@@ -185,13 +185,20 @@ def nll_backward_parts(
     grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
 ) -> Tensor:
     """−share · grad at each sample's own class, zero elsewhere."""
+    slope, others = own_slopes(grad, x, target, weight, reduction=reduction, ignore_index=ignore_index)
+    return slope.masked_fill(others, 0)
+
+
+def own_slopes(
+    grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    """−share · grad of each sample, and which classes are not its own."""
     rank = x._form.ndim
     dim = class_dim(rank)
     share = sample_shares(target, weight, x, reduction=reduction, ignore_index=ignore_index)
     _, classes = class_numbers(as_places(target, x), ignore_index)
     numbers = arange(x._form.shape[dim], device=x.device).reshape(-1, *[1] * (rank - dim - 1))
-    others = numbers != classes.unsqueeze(dim)
-    return as_places(share * -grad, x).unsqueeze(dim).masked_fill(others, 0)
+    return as_places(share * -grad, x).unsqueeze(dim), numbers != classes.unsqueeze(dim)
 
 
 # Adjoints --------------------------------------------------------------------------------------------------
@@ -249,8 +256,8 @@ def entropy_backward_parts(
     grad: Tensor, x: Tensor, target: Tensor, weight: Any, *, reduction: str, ignore_index: int
 ) -> Tensor:
     dim = class_dim(x._form.ndim)
-    picked = nll_backward(grad, x, target, weight, reduction=reduction, ignore_index=ignore_index)
-    return picked - x.softmax(dim) * picked.sum(dim, True)
+    slope, others = own_slopes(grad, x, target, weight, reduction=reduction, ignore_index=ignore_index)
+    return slope.masked_fill(others, 0) - x.softmax(dim) * slope  # which is the sum over all classes, too
 
 
 nll_op = picked_loss("nll_loss", class_samples, "NllLossBackward0")

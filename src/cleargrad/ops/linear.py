@@ -23,7 +23,7 @@ from cleargrad.devices.cpu.native import product as product_of_arrays
 from cleargrad.errors import error
 from cleargrad.ops.declare import face, fused
 from cleargrad.ops.doors import F32, F64, NONE, place_of
-from cleargrad.ops.matmul import check_dtypes, matmul_door, multiply, transposed, unwatched
+from cleargrad.ops.matmul import check_dtypes, matmul_door, multiply, rows_of, transposed, unwatched
 from cleargrad.ops.pointwise import conj
 from cleargrad.ops.samples import Fails, Sample, real
 from cleargrad.ops.views import check_tensor
@@ -64,12 +64,6 @@ def run_linear(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarra
         value = value.reshape(*x.shape[:-1], weight.shape[0])
     value += bias
     return value if kind is value.dtype else value.astype(kind)
-
-
-def rows_of(x: Tensor) -> Tensor:
-    """All dimensions but the last as one."""
-    shape = x._form.shape
-    return x if len(shape) == 2 else x.reshape(count(shape[:-1]), shape[-1])
 
 
 def linear_bias_gradient(g: Tensor, *, bias_shape: tuple[int, ...]) -> Tensor:

@@ -176,11 +176,19 @@ def unwatched(g: Tensor, x: Tensor) -> bool:
     return plain and held(g) is None
 
 
+def rows_of(x: Tensor) -> Tensor:
+    """All dimensions but the last as one."""
+    shape = x._form.shape
+    return x if len(shape) == 2 else x.reshape(count(shape[:-1]), shape[-1])
+
+
 def left_gradient(g: Tensor, y: Tensor) -> Tensor:
     return wrap(multiply(g._data, y._data.swapaxes(-2, -1))) if unwatched(g, y) else g @ adjoint(y)
 
 
-def right_gradient(g: Tensor, x: Tensor) -> Tensor:
+def right_gradient(g: Tensor, x: Tensor, *, y_shape: tuple[int, ...]) -> Tensor:
+    if len(y_shape) == 2 < x._form.ndim and x._form.shape[:-1] == g._form.shape[:-1]:
+        g, x = rows_of(g), rows_of(x)  # one product of all rows: nothing is left to be summed up
     return wrap(multiply(x._data.swapaxes(-2, -1), g._data)) if unwatched(g, x) else adjoint(x) @ g
 
 

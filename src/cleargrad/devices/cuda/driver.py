@@ -33,7 +33,7 @@ from cleargrad.devices.cuda.program import (
 from cleargrad.devices.cuda.queues import pinned_of
 from cleargrad.devices.cuda.runtime import Block, Runtime
 from cleargrad.devices.cuda.text import HELD
-from cleargrad.devices.cuda.tiled import WHOLE
+from cleargrad.devices.cuda.tiled import LINEAR, WHOLE
 from cleargrad.errors import AcceleratorError, error
 from cleargrad.ops.op import OPAQUE, PARTS
 from cleargrad.ops.record import CaptureError, Recorder
@@ -80,7 +80,7 @@ class Cuda(Driver):
 
     @property
     def whole(self) -> frozenset[str]:  # type: ignore[override]
-        return WHOLE if self.runtime.tiled is not None else frozenset()
+        return WHOLE | {LINEAR} if self.runtime.tiled is not None else frozenset((LINEAR,))
 
     @property
     def is_started(self) -> bool:

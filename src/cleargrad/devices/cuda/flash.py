@@ -34,9 +34,9 @@ class Tiles:
 
 # By the padded width, 32 at least. Nothing may be spilled, as tests see to. Where 8 warps ask for 128 registers or
 # fewer, two programs share a processor: one's products run beside the other's exponentials.
-FORWARD = {32: Tiles(128, 64, 8, 3), 64: Tiles(128, 64, 8, 3), 128: Tiles(128, 64, 8, 3)}
-KEYS = {32: Tiles(64, 128, 8, 2), 64: Tiles(64, 128, 8, 2), 128: Tiles(32, 128, 8, 2)}
-QUERIES = {32: Tiles(128, 64, 8, 2), 64: Tiles(128, 64, 8, 2), 128: Tiles(128, 64, 8, 2)}
+FORWARD = {32: Tiles(128, 64, 8, 3), 64: Tiles(64, 64, 4, 3), 128: Tiles(128, 64, 8, 3)}
+KEYS = {32: Tiles(64, 128, 8, 2), 64: Tiles(32, 64, 4, 3), 128: Tiles(32, 128, 8, 2)}
+QUERIES = {32: Tiles(128, 64, 8, 2), 64: Tiles(128, 64, 8, 3), 128: Tiles(128, 64, 8, 2)}
 
 # Threads make products of float32 number by number, which asks for many registers.
 WHOLE_FORWARD = {32: Tiles(64, 32, 4, 2), 64: Tiles(64, 32, 8, 2), 128: Tiles(32, 64, 8, 2)}

@@ -20,7 +20,7 @@ from cleargrad.core.dtype import int32, int64
 from cleargrad.core.layout import ghost
 from cleargrad.core.mode import mode
 from cleargrad.core.tensor import Tensor, wrap
-from cleargrad.devices.cuda.tiled import is_tiled
+from cleargrad.devices.cuda.tiled import is_one_product, is_tiled
 from cleargrad.ops.attention import as_added, exponentials, scores_of
 from cleargrad.ops.bounds import maximum
 from cleargrad.ops.comparison import where
@@ -425,7 +425,8 @@ def expanded(graph: Graph, architecture: int | None) -> Graph:
     found = replace(graph, calls=calls, outside=[*graph.outside], constants=[*graph.constants])
     for call in graph.calls:
         has_parts = call.op.name in PARTS or call.op.parts is not None
-        parts = recorded(call) if has_parts and not is_tiled(call, architecture) else None
+        kept = is_tiled(call, architecture) or is_one_product(call)
+        parts = recorded(call) if has_parts and not kept else None
         if parts is None:
             calls.append(call)
         else:

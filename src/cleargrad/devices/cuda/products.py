@@ -23,7 +23,8 @@ ALIGNED = 256  # bytes, beyond which no algorithm asks for more
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # cudaDataType
 COMPUTE = {"float32": 68, "tf32": 77, "float64": 70}  # cublasComputeType
-TURN_LEFT, TURN_RIGHT = 3, 4  # attributes of a product
+TURN_LEFT, TURN_RIGHT, EPILOGUE, BIAS = 3, 4, 7, 8  # attributes of a product
+ADDS_BIAS = 4  # the epilogue that adds a number to each row, in the memory order of columns
 BATCH_COUNT, BATCH_APART = 5, 6  # attributes of a matrix
 MOST_WORKSPACE, ALIGNMENT = 1, 5  # attributes of a wish; the alignments of four matrices follow one another
 
@@ -88,20 +89,26 @@ class Products:
         matrices: tuple[Matrix, Matrix, Matrix],
         count: int,
         beta: float,
+        bias: int = 0,
     ) -> None:
-        """out = left @ right + beta * out, in the memory order of columns; the sizes are m, n and k."""
+        """out = left @ right + beta * out, in the memory order of columns; the sizes are m, n and k.
+
+        With the address of a bias, its m numbers are added to all columns before anything is rounded.
+        """
         layouts = tuple((x.turned, x.lead, x.apart, min(x.address & -x.address, ALIGNED)) for x in matrices)
-        key = (kind, Tf32.products, sizes, layouts, count, beta)
+        key = (kind, Tf32.products, sizes, layouts, count, beta, bias != 0)
         planned = self.planned.get(key)
         if planned is None:
             with self.lock:
-                planned = self.planned[key] = self.plan(kind, sizes, layouts, count, beta)
+                planned = self.planned[key] = self.plan(kind, sizes, layouts, count, beta, bias)
         room = self.rooms.get(stream)
         if room is None:
             room = self.rooms[stream] = self.allocate(WORKSPACE)
         (product, *described), (left, right, out) = planned.parts, (x.address for x in matrices)
         at = planned.factors.__array_interface__["data"][0]
         first, second, result = described
+        if bias:
+            self.set("MatmulDesc", product, BIAS, ctypes.c_void_p(bias))
         failed = self.matmul(
             self.handle, product, at, left, first, right, second, at + planned.factors.itemsize,
             out, result, out, result, ctypes.byref(planned.choice), room.address, WORKSPACE, stream,
@@ -110,7 +117,7 @@ class Products:
             raise RuntimeError(f"cuBLASLt could not multiply {kind} matrices {sizes} (error {failed})")
 
     def plan(
-        self, kind: str, sizes: tuple[int, int, int], layouts: tuple, count: int, beta: float
+        self, kind: str, sizes: tuple[int, int, int], layouts: tuple, count: int, beta: float, bias: int
     ) -> Planned:
         m, n, k = sizes
         made, double = Planned(), kind == "float64"
@@ -122,6 +129,9 @@ class Products:
         self.call("MatmulDescCreate", product, compute, TYPES["float64" if double else "float32"])
         for attribute, (turned, *_) in zip((TURN_LEFT, TURN_RIGHT), layouts):
             self.set("MatmulDesc", made.parts[0], attribute, ctypes.c_int(turned))
+        if bias:
+            self.set("MatmulDesc", made.parts[0], EPILOGUE, ctypes.c_int(ADDS_BIAS))
+            self.set("MatmulDesc", made.parts[0], BIAS, ctypes.c_void_p(bias))
         shapes = ((m, k), (k, n), (m, n))
         for matrix, there, (turned, lead, apart, _), shape in zip(made.parts[1:], described, layouts, shapes):
             rows, columns = reversed(shape) if turned else shape

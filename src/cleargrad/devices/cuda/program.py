@@ -25,7 +25,7 @@ from cleargrad.devices.cuda.parts import expanded
 from cleargrad.devices.cuda.products import Matrix
 from cleargrad.devices.cuda.rows import add_rows, copy_many
 from cleargrad.devices.cuda.runtime import Block, Runtime, array_in
-from cleargrad.devices.cuda.tiled import ALIGNED, Tiles, apart
+from cleargrad.devices.cuda.tiled import ALIGNED, Layer, Tiles, apart
 from cleargrad.devices.cuda.together import Part, combined, levels, stages
 from cleargrad.devices.cuda.triton_code import HIDDEN, Start
 from cleargrad.ops.record import Graph
@@ -63,7 +63,9 @@ class CudaProgram:
         calls = [entry for entry in self.schedule.entries if isinstance(entry, Host)]
         found = ((entry, Tiles.of(entry, runtime.tiled)) for entry in calls)
         self.tiles = {id(entry): tiles for entry, tiles in found if tiles is not None}
-        self.hosted = [entry.call.op.name for entry in calls if id(entry) not in self.tiles]
+        layers = ((entry, Layer.of(entry)) for entry in calls)
+        self.layers = {id(entry): layer for entry, layer in layers if layer is not None}
+        self.hosted = [entry.call.op.name for entry in calls if self.is_alone(entry)]
         self.groups = levels(self.schedule.entries, self.memory_of(), self.is_alone)
         self.lay_out()
         for group in self.groups:
@@ -87,7 +89,7 @@ class CudaProgram:
 
     def is_alone(self, entry: Any) -> bool:
         """Whether an entry is made by other means, when all before it is done."""
-        return isinstance(entry, Host) and id(entry) not in self.tiles
+        return isinstance(entry, Host) and id(entry) not in self.tiles and id(entry) not in self.layers
 
     def lay_out(self) -> None:
         """Decides where every buffer lies."""
@@ -101,10 +103,11 @@ class CudaProgram:
                 self.kernels[id(entry)] = found = kernels_of(entry)
                 size = found.work
             else:
-                tiles = self.tiles.get(id(entry))
+                tiles, layer = self.tiles.get(id(entry)), self.layers.get(id(entry))
                 size = 0 if tiles is None else tiles.plan.work
-                if tiles is not None:
-                    spans.update(dict.fromkeys((new.buffer for new, _ in tiles.copies), (position, position)))
+                copies = [*(() if tiles is None else tiles.copies), *(() if layer is None else layer.copies)]
+                spans.update(dict.fromkeys((new.buffer for new, _ in copies), (position, position)))
+                entry = entry if layer is None else layer.product
             if size:
                 work = Buffer(-1 - 4 * number, (size,), np.dtype(np.uint8), "inside", (1,))
                 self.works[id(entry)] = work
@@ -112,8 +115,8 @@ class CudaProgram:
             if isinstance(entry, Product):
                 loads = (entry.left, entry.right, entry.place)
                 self.packed[id(entry)] = packed = [load if fits_blas(load) else apart(load) for load in loads]
-                copies = [new.buffer for new, old in zip(packed, loads) if new is not old]
-                spans.update(dict.fromkeys(copies, (position, position)))
+                apart_ones = [new.buffer for new, old in zip(packed, loads) if new is not old]
+                spans.update(dict.fromkeys(apart_ones, (position, position)))
         for _, buffer in self.copied:
             if buffer in spans:
                 spans[buffer] = (spans[buffer][0], len(self.groups))
@@ -139,6 +142,11 @@ class CudaProgram:
                 parts.append([(launch, entry) for launch in add_rows(entry)])
             elif isinstance(entry, Product):
                 self.add_product(entry)
+            elif id(entry) in self.layers:
+                layer = self.layers[id(entry)]
+                for new, old in layer.copies:
+                    self.copy_launch(new, old)
+                self.add_product(layer.product, layer.bias)
             elif id(entry) in self.tiles:
                 self.add_tiles(entry, self.tiles[id(entry)])
             else:
@@ -194,7 +202,7 @@ class CudaProgram:
             else:
                 self.patches.setdefault(buffer, []).append((position, shift))
 
-    def add_product(self, entry: Product) -> None:
+    def add_product(self, entry: Product, bias: Load | None = None) -> None:
         """Products by cuBLAS; what lies apart in both dimensions is packed before, or unpacked behind."""
         *batch, m, n = entry.place.shape
         if not prod(entry.place.shape):
@@ -205,10 +213,11 @@ class CudaProgram:
             if new is not old:
                 self.copy_launch(new, old)
         first = len(self.words)
-        for load in (left, right, place):
+        for load in (left, right, place, *([] if bias is None else [bias])):
             self.word(("address", load), entry)
         sizes = (tuple(batch), m, n, left.shape[-1])
-        work = self.product(entry, first, sizes, left.strides, right.strides, place.strides)
+        words = (first, len(self.words))
+        work = self.product(entry, words, sizes, left.strides, right.strides, place.strides)
         self.add_step(f"product {kind_of(entry.place.dtype)} {list(sizes)}", work)
         if place is not entry.place:
             self.copy_launch(entry.place, place)
@@ -219,7 +228,7 @@ class CudaProgram:
             self.add_launch([(launch, nest)])
 
     def product(
-        self, entry: Product, first: int, sizes: tuple, left: tuple, right: tuple, place: tuple
+        self, entry: Product, words: tuple[int, int], sizes: tuple, left: tuple, right: tuple, place: tuple
     ) -> Callable[[], None]:
         kind, itemsize = kind_of(entry.place.dtype), entry.place.dtype.itemsize
         multiply, beta = self.runtime.multiply, 1.0 if entry.adds else 0.0
@@ -240,7 +249,7 @@ class CudaProgram:
             return Matrix(address, True, max(inner if rows > 1 else columns, columns, 1), apart)
 
         def run() -> None:
-            addresses = self.table[first : first + 3].tolist()
+            *addresses, bias = [*self.table[slice(*words)].tolist(), 0][:4]
             for shifts in outer:
                 a, b, c = [at + step * itemsize for at, step in zip(addresses, shifts)]
                 one_at, other_at = (b, a) if by_rows else (a, b)
@@ -248,7 +257,7 @@ class CudaProgram:
                 first_matrix = matrix(one_at, one, wide, k, one_apart)
                 second_matrix = matrix(other_at, other, k, high, other_apart)
                 result = matrix(c, place, wide, high, apart[2])
-                multiply(kind, wide, high, k, first_matrix, second_matrix, result, count, beta)
+                multiply(kind, wide, high, k, first_matrix, second_matrix, result, count, beta, bias)
 
         return run
 
@@ -270,7 +279,10 @@ class CudaProgram:
         if self.graph is not None:
             return self.run_graph(inputs)
         outputs = [new_array(self.runtime, shape, dtype) for shape, dtype in self.output_specs]
-        self.give(self.plan.inputs, [self.aligned(array) for array in inputs] if self.tiles else inputs)
+        self.give(
+            self.plan.inputs,
+            [self.aligned(array) for array in inputs] if self.tiles or self.layers else inputs,
+        )
         self.give(self.plan.outputs, outputs)
         self.make_steps()
         self.runs += 1

@@ -17,19 +17,21 @@ from cleargrad.schedule.formulas import kind_of
 from cleargrad.schedule.statements import AddRows
 
 THREADS = 128
+LOOK = 1024  # places that a block looks at before it adds those that are its own
 
 # Each block looks whether its row is the first for its place in the table. If so, it adds all rows for that place,
 # one after the other, so that the sum is the same in every run; no other block writes there.
 ADD_ROWS = """
 SHARED(int, earlier, 1)
-SHARED(int, wanted, {threads})
+SHARED(int, wanted, {look})
+SHARED(int, hits, 1)
 SHARED(i64, target, 1)
 const i64* places = (const i64*)words.w[0];
 const {T}* rows = (const {T}*)words.w[1];
 {T}* table = ({T}*)words.w[2];
 const int me = blockIdx.x;
 PHASE
-if (threadIdx.x == 0) {{ earlier[0] = 0; target[0] = place_in(places[me], {extent}, (i64*)words.w[3]); }}
+if (threadIdx.x == 0) {{ earlier[0] = hits[0] = 0; target[0] = place_in(places[me], {extent}, (i64*)words.w[3]); }}
 END
 PHASE
 const i64 mine = target[0];
@@ -39,18 +41,26 @@ for (int j = threadIdx.x; j < me; j += {threads}) {{
 }}
 END
 if (earlier[0]) return;
-for (int first = me; first < {count}; first += {threads}) {{
+for (int first = me; first < {count}; first += {look}) {{
 PHASE
 const i64 mine = target[0];
-int j = first + threadIdx.x;
-i64 other = j < {count} ? places[j] : -1 - {extent};
-wanted[threadIdx.x] = other == mine || other + {extent} == mine;
+for (int k = threadIdx.x; k < {look}; k += {threads}) {{
+  int j = first + k;
+  i64 other = j < {count} ? places[j] : -1 - {extent};
+  wanted[k] = other == mine || other + {extent} == mine;
+  if (wanted[k]) hits[0] = 1;
+}}
 END
+if (hits[0]) {{
 PHASE
-for (int k = 0; k < {threads} && first + k < {count}; k++) if (wanted[k])
+for (int k = 0; k < {look} && first + k < {count}; k++) if (wanted[k])
   for (int c = threadIdx.x; c < {width}; c += {threads})
     table[target[0] * {width} + c] += rows[(i64)(first + k) * {width} + c];
 END
+PHASE
+if (threadIdx.x == 0) hits[0] = 0;
+END
+}}
 }}
 """
 
@@ -74,8 +84,8 @@ def add_rows(entry: AddRows) -> list[Launch]:
     count, shape = prod(entry.places.shape), entry.place.shape
     if not count or not prod(shape):
         return []
-    facts = {"T": STORED[kind_of(entry.place.dtype)], "extent": shape[0], "count": count, "threads": THREADS}
-    body = ADD_ROWS.format(width=prod(shape[1:]), **facts)
+    facts = {"extent": shape[0], "count": count, "width": prod(shape[1:]), "threads": THREADS, "look": LOOK}
+    body = ADD_ROWS.format(T=STORED[kind_of(entry.place.dtype)], **facts)
     words: list[Any] = [("address", load) for load in (entry.places, entry.rows, entry.place)]
     return [Launch(body, (count, 1, 1), (THREADS, 1, 1), [*words, ("error",)], parted=False)]
 

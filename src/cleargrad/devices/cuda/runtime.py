@@ -260,9 +260,10 @@ class Runtime:
         out: Matrix,
         count: int,
         beta: float,
+        bias: int = 0,
     ) -> None:
-        """out = left @ right + beta * out, in the memory order of columns."""
-        self.products.multiply(self.stream, kind, (m, n, k), (left, right, out), count, beta)
+        """out = left @ right + beta * out, in the memory order of columns; a bias has a number for each row."""
+        self.products.multiply(self.stream, kind, (m, n, k), (left, right, out), count, beta, bias)
 
     @cached_property
     def products(self) -> Products:

@@ -17,7 +17,7 @@ from cleargrad.devices.cuda import convolution, flash
 from cleargrad.devices.cuda.triton_code import Layout, Plan
 from cleargrad.ops.record import Call, Value
 from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
-from cleargrad.schedule.statements import Host
+from cleargrad.schedule.statements import Host, Product
 
 # By op: kernels as they are written down, before anything is compiled, and how they are planned.
 ATTEND = (flash.attention_runs, flash.attention)
@@ -32,6 +32,7 @@ PLANS: dict[str, tuple[Callable[..., Any], Callable[..., Plan | None]]] = {
     "convolution_adjoint_weight": (convolution.adjoint_weight_calls, convolution.convolution_adjoint_weight),
 }
 WHOLE = frozenset(("scaled_dot_product_flash_attention_for_cpu", "attention_gradient"))  # which are fused ops
+LINEAR = "linear"  # a fused op that is one product of narrow floats: cuBLASLt adds the bias before it rounds
 ALIGNED = 16  # bytes, to a multiple of which such kernels expect their operands
 
 
@@ -42,6 +43,38 @@ def is_tiled(call: Call, architecture: int | None) -> bool:
     operands = [dense(x) if isinstance(x, Value) else None for x in call.operands]
     written, _ = PLANS[call.op.name]
     return written(operands, [dense(x) for x in call.results], settings_of(call)) is not None
+
+
+def is_one_product(call: Call) -> bool:
+    """Whether a linear layer needs no rounding between its product and its bias."""
+    if call.op.name != LINEAR:
+        return False
+    bias, x, weight = call.operands
+    shapes = [value.spec.shape for value in (bias, x, weight)]
+    narrow = kind_of(x.spec.dtype.numpy) in ("float16", "bfloat16")
+    return (
+        narrow and len(shapes[1]) > 1 and shapes[0] == shapes[2][:1] and all(0 not in each for each in shapes)
+    )
+
+
+@dataclass
+class Layer:
+    """A linear layer as the product of matrices that it is."""
+
+    product: Product
+    bias: Load
+    copies: list[tuple[Load, Load | Number]]
+
+    @classmethod
+    def of(cls, entry: Host) -> Layer | None:
+        if entry.call.op.name != LINEAR:
+            return None
+        bias, x, weight = found = [
+            in_place(*each) for each in zip(entry.operands, entry.call.operands, strict=True)
+        ]
+        turned = Load(weight.buffer, weight.shape[::-1], weight.strides[::-1], weight.offset, ())
+        copies = [(new, old) for new, old in zip(found, entry.operands) if new is not old]
+        return cls(Product(whole(entry.results[0]), x, turned), bias, copies)
 
 
 def settings_of(call: Call) -> dict[str, Any]:
