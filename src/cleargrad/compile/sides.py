@@ -128,7 +128,7 @@ def side_of(tensor: Tensor) -> Here | None:
 
 def side_at(value: Held) -> There:
     found = sides.get(value.place)
-    if found is None:
+    if found is None or found.driver is not value.driver:  # another driver was registered for the name
         found = sides[value.place] = There(value.place, value.driver)
     return found
 
