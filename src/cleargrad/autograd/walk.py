@@ -494,8 +494,8 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
 
 
 def is_own(node: Node) -> bool:
-    """Whether only ops are called to pull, on one device: no function of the user's, no hook that gives a saved value
-    back."""
+    """Whether only ops are called to pull, on one device: no function of the user's, no hook that gives a saved
+    value back."""
     moved = bool(moves) and ref(node) in moves
     return type(node).pull is Node.pull and not has_packed(node) and not moved
 

@@ -889,8 +889,8 @@ def alike(new: Any, old: Any) -> bool:
 
 
 def forms_of(act: Pulled, operands: Sequence) -> list | None:
-    """The layouts of what a pull makes, as single calls give them, found by recording it for nobody; None if it needs
-    values."""
+    """The layouts of what a pull makes, as single calls give them, found by recording it for nobody; None if it
+    needs values."""
     stand_ins = [wrap(x._form) if isinstance(x, Tensor) else x for x in operands]
     before = mode.set(waiter=None, recorder=Recorder(), autocast=None)
     try:

@@ -1,8 +1,8 @@
 """Kernels written in Triton, as machine code: compiled without PyTorch, without a GPU, and kept on disk.
 
-A kernel's parameters are pointers, in the order of its arguments; everything else (extents, strides, sizes of tiles)
-is a constant, since programs are made for layouts. What calls one is a `Launch` of devices/cuda/nests.py like any
-other, with words for the pointers. Read next: devices/cuda/flash.py.
+A kernel's parameters are pointers, in the order of its arguments; everything else (extents, strides, sizes of
+tiles) is a constant, since programs are made for layouts. What calls one is a `Launch` of devices/cuda/nests.py
+like any other, with words for the pointers. Read next: devices/cuda/program.py.
 """
 
 from __future__ import annotations
@@ -67,7 +67,15 @@ def compiled(
     architecture: int = 90,
 ) -> Binary:
     """A function of Triton's for pointers to dtypes, by its arguments' names, and for constants."""
-    words = (text_of(function), [*pointers.items()], [*constants.items()], warps, stages, architecture, version())
+    words = (
+        text_of(function),
+        [*pointers.items()],
+        [*constants.items()],
+        warps,
+        stages,
+        architecture,
+        version(),
+    )
     path = cache_folder() / f"{hashlib.sha256(repr(words).encode()).hexdigest()[:40]}.o"
     kept = read_cached(path)
     if kept is not None:
@@ -94,7 +102,9 @@ def made(
     names = function.arg_names
     signature = {name: POINTERS[pointers[name]] if name in pointers else "constexpr" for name in names}
     values = {(position,): constants[name] for position, name in enumerate(names) if name not in pointers}
-    whole = {(position,): [["tt.divisibility", 16]] for position, name in enumerate(names) if name in pointers}
+    whole = {
+        (position,): [["tt.divisibility", 16]] for position, name in enumerate(names) if name in pointers
+    }
     source = ASTSource(function, signature, values, whole)
     options = {"num_warps": warps, "num_stages": stages}
     done = triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options)
