@@ -467,6 +467,20 @@ def tokens(place: str) -> Iterator:
         yield loss, table.weight
 
 
+@program
+def layouts(place: str) -> Iterator:
+    for _ in range(5):
+        x, y = (cg.arange(12.0, device=place).reshape(3, 4).requires_grad_() for _ in range(2))
+        leaf = cg.arange(12.0, device=place).reshape(4, 3).t().requires_grad_()
+        found = [*cg.autograd.grad(x.sum(), x), *cg.autograd.grad((x.sum(1) * 2).sum(), x)]
+        found += cg.autograd.grad((cg.cat([x, y], 1) * cg.arange(8.0, device=place)).sum(), [x, y])
+        found += cg.autograd.grad((leaf * x).sum(), [leaf, x])
+        ((leaf @ leaf.t()).sum() + (x.t() @ y).square().sum()).backward()
+        found += [x.grad, y.grad]
+        yield found, [part for each in found for part in (each[1:], each.t()[-1])]
+        yield [each.stride() for each in found], leaf.grad
+
+
 # Running them ----------------------------------------------------------------------------------------------
 
 
