@@ -220,6 +220,7 @@ def entered(call: Callable[[], object]) -> set[str]:
     return found
 
 
+@pytest.mark.eager  # the drawing is of a call that is made at once
 def test_the_way_of_an_op() -> None:
     way = stations(0)
     assert len(way) == 5

@@ -7,7 +7,7 @@ import pytest
 
 import cleargrad as torch
 from cleargrad import nn
-from cleargrad.compile import computing, traces
+from cleargrad.compile import beside, computing, traces
 from cleargrad.compile.acts import Called
 from cleargrad.doctor import Session
 from tests.bits import same_bits
@@ -434,3 +434,33 @@ def test_a_call_with_fewer_operands_where_one_with_more_is_known():
     with torch.waiting():
         for places, gradient in zip(orders, expected, strict=True):
             same_bits(run(places), gradient)
+
+
+def gradients():
+    """Gradients of many layouts, parts of them, and their strides as they are foretold."""
+    x, y = (torch.arange(12.0).reshape(3, 4).requires_grad_() for _ in range(2))
+    leaf = torch.arange(12.0).reshape(4, 3).t().requires_grad_()
+    found = list(torch.autograd.grad(x.sum(), x))  # one number, shown many times
+    found += torch.autograd.grad((x.sum(1) * 2).sum(), x)
+    found += torch.autograd.grad((torch.cat([x, y], 1) * torch.arange(8.0)).sum(), [x, y])
+    found += torch.autograd.grad((x.t() @ torch.ones(3, 2)).square().sum(), x)
+    found += torch.autograd.grad((leaf * x).sum(), [leaf, x])
+    ((leaf @ leaf.t()).sum() + (x.t() @ y).square().sum()).backward()
+    found += [leaf.grad, x.grad, y.grad]
+    found += [part for each in found for part in (each[1:], each.t()[-1], each[:, 1])]
+    return found, [each.stride() for each in found]
+
+
+@pytest.mark.eager
+def test_gradients_are_laid_out_as_those_of_single_calls():
+    expected, strides = gradients()
+    assert (0, 0) in strides
+    with torch.waiting() as switch:
+        for _ in range(5):
+            found, foretold = gradients()
+            assert foretold == strides
+            for one, other in zip(found, expected, strict=True):
+                same_bits(one, other)
+            assert [each.stride() for each in found] == strides
+            beside.wait()
+        assert any(end.runs for end in switch.waiter.tree.endings)

@@ -69,3 +69,38 @@ def test_clipping_and_pruning() -> None:
     assert module.weight.is_cuda and int((module.weight_mask.cpu() == 0).sum()) == 8
     nn.utils.prune.l1_unstructured(module, "bias", amount=0.5)
     assert int((module.bias.cpu() == 0).sum()) == 3
+
+
+class Twice(cg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: cg.Tensor) -> cg.Tensor:
+        return x * 2
+
+    @staticmethod
+    @cg.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: cg.Tensor) -> cg.Tensor:
+        return grad * 2
+
+
+def test_functions_of_the_user() -> None:
+    x = cg.ones(3, device="cuda", requires_grad=True)
+    (grad,) = cg.autograd.grad(Twice.apply(x).square().sum(), x, create_graph=True)
+    assert grad.tolist() == [8, 8, 8]
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        grad.sum().backward()
+
+
+def test_a_product_with_no_vector_given() -> None:
+    value, grad = cg.autograd.functional.vjp(lambda x: x.square().sum(), cg.ones(3, device="cuda"))
+    assert value.is_cuda and grad.tolist() == [2, 2, 2]
+
+
+def test_samples_are_joined_where_they_are() -> None:
+    batch = cg.utils.data.default_collate([cg.full((2,), float(k), device="cuda") for k in range(3)])
+    assert batch.is_cuda and batch.tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_gradients_are_laid_out_as_their_leaves() -> None:
+    weight = cg.randn(4, 3, device="cuda", requires_grad=True)
+    (cg.randn(5, 3, device="cuda") @ weight.t()).square().sum().backward()
+    assert weight.grad.stride() == (3, 1)

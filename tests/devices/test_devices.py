@@ -240,8 +240,10 @@ def test_only_passes_through_several_devices_go_by_tensors(counting):
     there = x.to("counting").sin().cpu()
     assert leads_elsewhere(there) and not leads_elsewhere(x) and not leads_elsewhere(x.exp().detach())
     plain = x.exp().sum()
-    assert not leads_elsewhere(plain) and leads_elsewhere(plain + there.sum())
-    del there
+    both = plain + there.sum()
+    assert not leads_elsewhere(plain) and leads_elsewhere(both)
+    both.item()  # calls that wait keep what they are about
+    del there, both
     assert moves <= before
 
 

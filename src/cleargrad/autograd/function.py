@@ -27,7 +27,7 @@ from cleargrad.autograd.node import (
     saved_output,
 )
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, cell_of, room_of, tick, wrap
+from cleargrad.core.tensor import Tensor, cell_of, room_of, tick, value_in, wrap, wrap_any, wrap_beside
 from cleargrad.errors import error, user_place
 
 
@@ -242,7 +242,7 @@ def own_output(out: Tensor, is_input: bool) -> Tensor:
     """An input that forward returns as it is becomes a tensor of its own on the same memory."""
     if not is_input and (out._edge is None or type(out._edge) is not AccumulateGrad):
         return out
-    alias = wrap(out._data)
+    alias = wrap_any(value_in(out))
     alias._ver = cell_of(out)
     room_of(out).add(alias)
     return alias
@@ -279,7 +279,7 @@ class Refuse(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(x._data)
+        return wrap_any(value_in(x))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -291,10 +291,10 @@ class Refuse(Function):
 
     @classmethod
     def apply(cls, x: Tensor) -> Tensor:
-        leaf = wrap(np.zeros_like(x._data))
+        leaf = wrap_beside(np.zeros_like(x._form), x)
         leaf.requires_grad_(True)
         with_edge = super().apply(leaf)
-        out = wrap(x._data)
+        out = wrap_any(value_in(x))
         out._edge = with_edge._edge
         return out
 

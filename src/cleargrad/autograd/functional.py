@@ -14,7 +14,7 @@ import numpy as np
 from cleargrad.autograd.api import grad
 from cleargrad.autograd.modes import enable_grad
 from cleargrad.autograd.node import edge_of
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, wrap_beside
 from cleargrad.errors import error
 
 
@@ -152,7 +152,7 @@ def vectors_for(name: str, like: tuple[Tensor, ...], v: Any) -> tuple[Tensor, ..
         if len(like) != 1 or like[0]._form.size != 1:
             rule = "the vector v can only be None if the function returns (or takes) a single element"
             raise error(RuntimeError, name, rule)
-        return (wrap(np.ones_like(like[0]._data)),)
+        return (wrap_beside(np.ones_like(like[0]._form), like[0]),)
     vectors = tensors_of(name, "vector", v)
     if len(vectors) != len(like):
         raise error(RuntimeError, name, f"v has {len(vectors)} tensors, {len(like)} are needed")
@@ -195,7 +195,7 @@ def derivative(
 
 
 def zeros(shape: tuple, like: Tensor) -> Tensor:
-    return wrap(np.zeros(shape, like._form.dtype))
+    return wrap_beside(np.zeros(shape, like._form.dtype), like)
 
 
 def scalar_of(name: str, out: Any) -> Tensor:

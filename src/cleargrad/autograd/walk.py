@@ -494,8 +494,10 @@ def pull(node: Node, grad: Any, wanted: dict[Node, bool] | None) -> list | tuple
 
 
 def is_own(node: Node) -> bool:
-    """Whether only ops are called to pull: no function of the user's, no hook that gives a saved value back."""
-    return type(node).pull is Node.pull and not has_packed(node)
+    """Whether only ops are called to pull, on one device: no function of the user's, no hook that gives a saved
+    value back."""
+    moved = bool(moves) and ref(node) in moves
+    return type(node).pull is Node.pull and not has_packed(node) and not moved
 
 
 def has_packed(node: Node) -> bool:
@@ -563,9 +565,7 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
         add_array_to_leaf(node, grad._data.copy())
         return
     if leaf._grad is None:  # memory of its own, since a later backward adds to it in place
-        alike = create_graph or leaf._form.flags.c_contiguous or grad._form.strides == leaf._form.strides
-        alike = alike or place_of(leaf) is not CPU
-        leaf._grad = grad.clone() if alike else wrap(np.empty_like(leaf._form)).copy_(grad)
+        leaf._grad = grad.clone() if create_graph else laid_out_for(leaf, grad)
     elif create_graph:
         leaf._grad = leaf._grad + grad
     else:
@@ -573,6 +573,16 @@ def add_to_leaf(node: AccumulateGrad, grad: Tensor, create_graph: bool) -> None:
     if watch.observer is not None:
         watch.observer.leaf_filled(leaf)
     run_leaf_hooks(node, leaf, grad)
+
+
+def laid_out_for(leaf: Tensor, grad: Tensor) -> Tensor:
+    """A copy of a gradient, in the leaf's own layout."""
+    form, like = grad._form, leaf._form
+    if form.strides == like.strides or (like.flags.c_contiguous and form.flags.c_contiguous):
+        return grad.clone()
+    if like.flags.c_contiguous:
+        return grad.contiguous()  # type: ignore[attr-defined]
+    return grad.clone() if place_of(leaf) is not CPU else wrap(np.empty_like(like)).copy_(grad)
 
 
 def add_array_to_leaf(node: AccumulateGrad, data: np.ndarray) -> None:

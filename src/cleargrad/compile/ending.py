@@ -19,6 +19,7 @@ from cleargrad.compile.acts import Updated
 from cleargrad.compile.beside import beside
 from cleargrad.compile.building import Building
 from cleargrad.compile.repeat import Unfinished, is_own
+from cleargrad.compile.sides import memory_of, narrow
 from cleargrad.compile.traces import FREE, Step
 from cleargrad.core.address import address
 from cleargrad.core.mode import mode, structure
@@ -385,14 +386,13 @@ class Ending:
 
 
 def window(whole: np.ndarray, form: np.ndarray, frame: Any) -> np.ndarray:
-    """The part of an array without gaps that lies in it as a form lies in a frame."""
+    """The part of an array that lies in it as a form lies in a frame."""
     if form.shape == frame.shape and form.strides == frame.strides and form.dtype == frame.dtype:
         return whole.view()
     if not form.size:
         return np.empty(form.shape, form.dtype)
-    order = sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis])
-    memory = whole.transpose(order).reshape(-1).view(np.uint8)
-    return np.ndarray(form.shape, form.dtype, memory, address(form) - address(frame), form.strides)
+    shift = address(form) - address(frame)
+    return np.ndarray(form.shape, form.dtype, memory_of(narrow(whole)), shift, form.strides)
 
 
 def same_layout(one: np.ndarray, other: np.ndarray) -> bool:

@@ -55,9 +55,12 @@ class Here:
         """A result in the layout that was foretold."""
         if is_laid_out(array, form):
             return array
-        fresh = np.empty_like(form)
-        fresh[...] = array
-        return fresh
+        layout = narrow(form)  # elements that a form shows many times are there once
+        nbytes = sum([(n - 1) * step for n, step in zip(layout.shape, layout.strides)]) + layout.itemsize
+        memory = np.empty(nbytes if layout.size else 0, np.uint8)
+        fresh = np.ndarray(layout.shape, layout.dtype, memory, 0, layout.strides)
+        fresh[...] = narrow(array, form)
+        return widened(fresh, form)
 
     def program(self, make: Callable, graph: Any) -> Any:
         return make(graph)
@@ -103,9 +106,9 @@ class There(Here):
     def laid_out(self, array: np.ndarray, form: np.ndarray) -> np.ndarray:
         if is_laid_out(array, form):
             return array
-        target = self.driver.allocate(form)
-        self.write(target, array)
-        return target
+        target = self.driver.allocate(narrow(form))
+        self.write(target, narrow(array, form))
+        return widened(target, form)
 
     def program(self, make: Callable, graph: Any) -> Any:
         return self.driver.program(graph)
@@ -129,7 +132,7 @@ def side_of(tensor: Tensor) -> Here | None:
 
 def side_at(value: Held) -> There:
     found = sides.get(value.place)
-    if found is None:
+    if found is None or found.driver is not value.driver:  # another driver was registered for the name
         found = sides[value.place] = There(value.place, value.driver)
     return found
 
@@ -140,6 +143,30 @@ def form_there(tensor: Any, side: Here | None) -> np.ndarray | None:
     if type(holder) is not Held or side is None:
         return None
     return tensor._form if holder.place is side.place or holder.place == side.place else None
+
+
+def narrow(array: np.ndarray, form: np.ndarray | None = None) -> np.ndarray:
+    """An array, without the dimensions along which a form, or it itself, shows the same elements again."""
+    strides = array.strides if form is None else form.strides
+    if 0 not in strides or not array.size:
+        return array
+    return array[tuple([slice(1) if step == 0 else slice(None) for step in strides])]
+
+
+def widened(array: np.ndarray, form: np.ndarray) -> np.ndarray:
+    """An array without such dimensions, shown as the form shows it."""
+    if array.shape == form.shape:
+        return array
+    return np.ndarray(form.shape, form.dtype, memory_of(array), 0, form.strides)
+
+
+def memory_of(array: np.ndarray) -> np.ndarray:
+    """The memory from an array's first element on: that of a dense one, or what `memory_like` has taken."""
+    turned = array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+    if turned.flags.c_contiguous:
+        return turned.reshape(-1).view(np.uint8)
+    assert array.base is not None and array.base.ndim == 1
+    return array.base
 
 
 def is_laid_out(array: np.ndarray, form: np.ndarray) -> bool:

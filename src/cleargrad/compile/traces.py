@@ -20,6 +20,7 @@ import numpy as np
 from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.acts import Act, Called, Changed
 from cleargrad.compile.sides import HERE, Here, form_there
+from cleargrad.core.device import Held
 from cleargrad.core.dtype import dtype, get_default_dtype
 from cleargrad.core.precision import when_changed
 from cleargrad.core.tensor import Tensor, is_lent, lent, value_of
@@ -208,6 +209,8 @@ class Step:
                             form = form_there(x, want.side)
                             if form is None and x._wait is not run:
                                 return False
+                        elif type(x._wait) is Held:
+                            return False
                         elif x._wait is not run and not x._wait.probe:
                             x._data  # noqa: B018  it waits elsewhere, in another thread
                         form = x._form

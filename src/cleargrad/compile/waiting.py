@@ -892,7 +892,8 @@ def alike(new: Any, old: Any) -> bool:
 
 
 def forms_of(act: Pulled, operands: Sequence) -> list | None:
-    """The layouts of what a pull makes, found by recording it for nobody; None if it needs values."""
+    """The layouts of what a pull makes, as single calls give them, found by recording it for nobody; None if it
+    needs values."""
     stand_ins = [wrap(x._form) if isinstance(x, Tensor) else x for x in operands]
     before = mode.set(waiter=None, recorder=Recorder(), autocast=None)
     try:
@@ -901,7 +902,7 @@ def forms_of(act: Pulled, operands: Sequence) -> list | None:
         return None
     finally:
         mode.set(**before)
-    return [None if out is None else ghost(out._form.shape, out._form.dtype) for out in outs]
+    return [None if out is None else ghost_of(out._form) for out in outs]
 
 
 def before_default(default: dtype) -> None:

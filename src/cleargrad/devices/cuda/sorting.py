@@ -2,7 +2,7 @@
 
 A value becomes a whole number of 64 bits that orders as it does, NaN last; of equal ones the first comes first.
 In a merge every element finds its place by itself: behind those of its own run, and behind those of the other
-run that a binary search counts. Read next: devices/cuda/lines.py.
+run that a binary search counts. Read next: devices/cuda/triton_code.py.
 """
 
 from __future__ import annotations

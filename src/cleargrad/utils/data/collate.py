@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from cleargrad.autograd.node import edge_of
+from cleargrad.core.device import CPU
 from cleargrad.core.dtype import float64
 from cleargrad.core.mode import mode
-from cleargrad.core.tensor import Tensor, wrap
+from cleargrad.core.tensor import Tensor, place_of, wrap
 from cleargrad.errors import error
 from cleargrad.ops.creation import as_tensor, tensor
 from cleargrad.ops.joining import run_stack, stack
@@ -122,7 +123,8 @@ def sequence_like(example: Any, items: list) -> Any:
 
 def collate_tensor_fn(batch: list, *, collate_fn_map: CollateMap | None = None) -> Tensor:
     # Samples rarely have a history; without one the kernel is enough. What it refuses, stack explains.
-    if mode.recorder is None and set(map(type, batch)) == {Tensor} and not any(map(edge_of, batch)):
+    plain = mode.recorder is None and set(map(type, batch)) == {Tensor} and not any(map(edge_of, batch))
+    if plain and all(place_of(sample) is CPU for sample in batch):
         with suppress(ValueError):
             return wrap(run_stack(*[sample._data for sample in batch], dim=0))
     return stack(batch, 0)

@@ -29,7 +29,7 @@ def library() -> Any:
 def plain(value: Any) -> Any:
     """A value without tensors: they become arrays, also inside lists and dictionaries."""
     if isinstance(value, Tensor):
-        data = value.detach()._data
+        data = value.detach().cpu()._data
         return data.astype(np.float32) if data.dtype.kind == "V" else data
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
