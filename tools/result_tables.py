@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from cleargrad.bench.architectures import EVERY
+from cleargrad.bench.large import LARGE
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "cuda.md")
 Rows = list[list[str]]
 
 
@@ -211,6 +212,26 @@ def install() -> str:
     return table(["installed package", "MB"], rows) + f"\n\n{source(found, 'install')}"
 
 
+def gpu() -> str:
+    """Nothing where they have not been measured."""
+    if not (RESULTS / "gpu.json").exists():
+        return ""
+    found = read("gpu")
+    rows = []
+    for name in ("gpt2", "resnet18", "mlp", "cnn", "gpt", "lstm", "adam", "linear"):
+        ours = found["rows"].get(f"{name}: waiting", {})
+        theirs = [found["rows"].get(f"{name}: {each}", {}) for each in ("torch fused", "torch compiled")]
+        if "step_us" not in ours:
+            continue
+        eager, compiled = (each.get("step_us") for each in theirs)
+        best = min(each for each in (eager, compiled) if each)
+        times = ["" if each is None else readable(each / 1000) for each in (ours["step_us"], eager, compiled)]
+        title = {**EVERY, **LARGE}[name].title
+        rows.append([title, *times, readable(ours["step_us"] / best), readable(ours["peak_GiB"])])
+    heads = ["unchanged, ms", "PyTorch, ms", "torch.compile, ms", "ratio", "peak, GiB"]
+    return table(["a training step", *heads], rows) + f"\n\n{source(found, 'gpu')} The GPU: {found['gpu']}."
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "train_step": train_step,
     "architectures": architectures,
@@ -227,6 +248,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "convolution": convolution,
     "gemm": gemm,
     "install": install,
+    "gpu": gpu,
 }
 PLACE = re.compile(r"(<!-- results: (\w+) -->)\n.*?(<!-- end -->)", re.S)
 
