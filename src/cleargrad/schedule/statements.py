@@ -187,6 +187,7 @@ class Target:
     kernels: Mapping[str, Callable[[Builder, Call], None]]  # by op: what appends the statement of a call
     written_at: Callable[[Builder, Value, Load], bool]  # whether a value now is computed at a place at once
     multiplies: frozenset[str] = frozenset(("float32", "float64"))  # the dtypes whose matrices it multiplies
+    repeats: int = CHEAP  # up to how much work is done again by everybody who wants its result, rather than stored
 
 
 class Builder:
@@ -328,7 +329,7 @@ class Builder:
         number = self.formulas.number
         forms = [self.broadcast(x, shape) if type(x) is Value else number(x, working) for x in operands]
         formula = self.formulas.map(tree, tuple(forms), working, dtype, shape)
-        shared = formula.weight > CHEAP and len(self.users[index]) > 1
+        shared = formula.weight > self.target.repeats and len(self.users[index]) > 1
         self.forms[index] = self.formulas.reshape(formula, result.spec.shape)
         if shared or formula.weight > LARGE or index in self.asked or index in self.arrays:
             self.store(result)
