@@ -10,8 +10,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -29,6 +31,7 @@ from cleargrad.devices.cuda.triton_code import Binary
 
 ROOM = 512  # bytes that CuPy rounds sizes up to
 SHARED = 48 << 10  # bytes of shared memory that a kernel gets without asking
+TOGETHER = 8  # kernels at least that are compiled as one text
 MOST_SHARED = 8  # the attribute of a kernel by which it asks for more
 
 
@@ -186,20 +189,26 @@ class Runtime:
     # Kernels -----------------------------------------------------------------------------------------------
 
     def load(self, kernels: Iterable[tuple[str, str]]) -> None:
-        """Compiles kernels, by name and source, that are not there yet: all of them together."""
+        """Compiles kernels, by name and source, that are not there yet: many of them on several cores."""
         with self.lock:
             new = {name: source for name, source in kernels if name not in self.functions}
             if not new:
                 return
-            image = self.compiled(PRELUDE + "".join(new.values()))
+            names = list(new)
+            count = max(1, min(os.cpu_count() or 1, len(names) // TOGETHER))
+            parts = [names[first::count] for first in range(count)]
+            texts = [PRELUDE + "".join(new[name] for name in part) for part in parts]
+            with ThreadPoolExecutor(count) as pool:
+                images = list(pool.map(self.compiled, texts)) if count > 1 else [self.compiled(texts[0])]
             self.here.cell  # noqa: B018
-            module = self.cupy.cuda.function.Module()
-            module.load(image)
-            self.modules.append(module)
-            for name in new:
-                function = module.get_function(name)
-                self.modules.append(function)
-                self.functions[name] = function.ptr
+            for part, image in zip(parts, images):
+                module = self.cupy.cuda.function.Module()
+                module.load(image)
+                self.modules.append(module)
+                for name in part:
+                    function = module.get_function(name)
+                    self.modules.append(function)
+                    self.functions[name] = function.ptr
 
     def compiled(self, source: str) -> bytes:
         """Machine code, from the cache on disk or by NVRTC."""
