@@ -7,8 +7,8 @@ from cleargrad.schedule.statements import Target
 
 MULTIPLIED = frozenset(("float16", "bfloat16", "float32", "float64"))  # by cuBLAS
 
-# An exponential takes a GPU less time than the bytes of its result: softmax over a vocabulary is computed again on the
-# way back, and never lies in memory.
+# An exponential takes a GPU less time than the bytes of its result: softmax over a vocabulary is computed again on
+# the way back, and never lies in memory.
 REPEATED = 45
 
 TARGET = Target(readable, {}, lambda builder, value, place: False, MULTIPLIED, REPEATED)
