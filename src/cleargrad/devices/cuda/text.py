@@ -29,7 +29,8 @@ PRELUDE = r"""
 typedef long long i64;
 template <int N> struct Words { i64 w[N]; };
 #ifdef __CUDACC__
-#define KERNEL(name, n, threads) extern "C" __global__ void __launch_bounds__(threads) name(const Words<n> words)
+#define KERNEL(name, n, threads) \
+  extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Words<n> words)
 #define SHARED(type, name, n) __shared__ type name[n];
 #define PHASE {
 #define END } __syncthreads();
