@@ -622,27 +622,29 @@ class Waiter:
 
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""
-        parts, states = False, []
-        operands: list[Any] = []
-        for p, g, state in items:
-            operands += (p, g)
-            parts = parts or p._form.base is not None
-            for x in state.values():
-                operands.append(x)
-                parts = parts or (isinstance(x, Tensor) and x._form.base is not None)
-            states.append(tuple(state))
-        apart = not self.takes(operands)
-        if mode.grad or apart or parts or lent or self.run.copies:
-            written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
-            if mode.grad or apart or self.run.reads_copies(written) or any(map(is_lent, written)):
-                self.flush()
-                with at_once():
-                    optimizer._make_step(group, options, items)
-                return
-        with self.begun() as run:
+        operands = [x for p, g, state in items for x in (p, g, *state.values())]
+        if not mode.grad:
+            states = [tuple(state) for _, _, state in items]
             places = optimizer.param_groups
             place = 0 if places[0] is group else next(k for k, each in enumerate(places) if each is group)
             facts = (Updated, id(optimizer), place, optimizer._fixed(options), states)
+            if not self.run.copies:
+                with self.begun() as run:
+                    step = run.at.next
+                    if step is not None and step.takes_same(facts, operands, run):
+                        return  # where these lie, and that nobody else sees them, was found out before
+        written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
+        if (
+            mode.grad
+            or not self.takes(operands)
+            or self.run.reads_copies(written)
+            or any((lent or x._form.base is not None) and is_lent(x) for x in written)
+        ):
+            self.flush()
+            with at_once():
+                optimizer._make_step(group, options, items)
+            return
+        with self.begun() as run:
             if self.follow(run, facts, operands) is None:
                 self.learn(run, facts, Updated(optimizer, group, items), operands, [], fixed=True)
 
