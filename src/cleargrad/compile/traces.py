@@ -160,8 +160,9 @@ class Step:
         self.outs = [next(slots) if form is not None or shows else None for form in forms]
         self.first, self.end = first, next(slots)
         self.free = [k for k, want in enumerate(wants) if want is FREE]
-        # The op of a call that gives one tensor of a layout that is known.
-        self.op = facts[0] if type(act) is Called and act.single and forms[0] is not None else None
+        # The op of a call that gives tensors of layouts that are known.
+        known = bool(forms) and all(form is not None for form in forms)
+        self.op = facts[0] if type(act) is Called and known else None
         # What makes such a call another time, without gradients and with them (compile/again.py).
         self.again: list[Callable | None] = [None, None]
         # The op of a call that takes no attributes, and whose result is written into its first operand.

@@ -836,7 +836,7 @@ def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
     except AttributeError:
         holder = getattr(x, "_wait", None)
         if type(holder) is Held:
-            return call_at_once(op, operands, attrs)
+            return see_there(op, operands, attrs, grad, holder)
         if not getattr(holder, "probe", False):
             x._data  # noqa: B018  it waits in another thread
     try:
@@ -844,6 +844,19 @@ def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         return call_at_once(op, operands, attrs)
     return link(op, operands, attrs, result, grad)
+
+
+def see_there(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool, held: Held) -> Any:
+    """A view of memory of another device: where that has addresses, a view of the layout is the view itself."""
+    if not held.driver.addressed:
+        return call_at_once(op, operands, attrs)
+    try:
+        result = op.run(held.memory, **attrs)
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
+        return call_at_once(op, operands, attrs)
+    arrays = result if isinstance(result, (list, tuple)) else [result]
+    values = [Held(held.place, held.driver, array, array) for array in arrays]
+    return link(op, operands, attrs, result, grad, values)
 
 
 def call_at_once(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:
