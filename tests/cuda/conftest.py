@@ -29,6 +29,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
     MADE.append(runtime)
     monkeypatch.setitem(devices.drivers, "cuda", Cuda(runtime))
     monkeypatch.setattr(sides, "sides", {})  # they know the driver of the test before
+    monkeypatch.setattr(sides, "near", {})
     monkeypatch.setattr(Tf32, "products", False)
     monkeypatch.setitem(philox.defaults, "cuda:0", philox.Philox("cuda:0"))
     yield runtime

@@ -164,14 +164,16 @@ def matching(
         else:
             if kind == APART:
                 lines += [
-                    f"h = {x}._wait",
-                    f"if type(h) is not Held or side_at(h) is not w{k}.side: return None",
+                    f"h, side = {x}._wait, w{k}.side",
+                    "if type(h) is not Held: return None",
+                    "if h.place is not side.place and side_at(h) is not side: return None",
                 ]
             lines += [
                 f"d = value_of({x})" if kind == NEW else f"d = {x}._form",
                 f"if id({x}) in known or (d is not w{k}.last() and not w{k}.fits(d)): return None",
-                f"if (d.base is not None or id(d) in lent) and is_lent({x}): return None",
             ]
+            if kind == NEW:
+                lines += [f"if (d.base is not None or id(d) in lent) and is_lent({x}): return None"]
             lines += [f"if {x} is {other}: return None" for other in sources]
             sources.append(x)
         if kind in TENSORS:

@@ -183,7 +183,7 @@ class Step:
         known = {k: want for k, want in enumerate(self.wants) if type(want) is int}
         new = {k: self.given[k] for k in self.fresh}
         fixed = {k: want for k, want in enumerate(self.wants) if type(want) is Fixed}
-        if self.free or not (known or new) or any(slot >= self.first for slot in known.values()):
+        if self.free or any(slot >= self.first for slot in known.values()):
             return None
         return Same(self.side, made, known, new, fixed)
 

@@ -14,6 +14,8 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,7 @@ from cleargrad.core.tensor import (
     tick,
     value_in,
     value_of,
+    waits_for,
     wrap,
 )
 from cleargrad.errors import error, user_frame, user_place
@@ -179,6 +182,16 @@ class Run:
         except AttributeError:
             return getattr(tensor, "_wait", None) is self
         return False
+
+    def has_made(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether this run has made tensors, in memory that is nobody else's."""
+        try:
+            if not all(map(is_, map(waits_for, tensors), repeat(self))):
+                return False
+        except AttributeError:
+            return False
+        slots = [x._slot for x in tensors]
+        return min(slots) >= 0 and self.outside.isdisjoint(slots)
 
     def has_part(self, tensor: Tensor, grad: bool) -> bool:
         """Whether views of a tensor are steps: its value waits, or a backward pass will lead through the view."""
@@ -598,7 +611,11 @@ class Waiter:
         kind = factor._form.dtype
         if self.aside or mode.grad or factor._form.ndim or kind.kind != "f" or kind.itemsize < 4:
             return False
-        if not self.takes((factor, *targets)):
+        operands = (factor, *targets)
+        with self.begun() as run:
+            if self.scale_made(run, operands):
+                return True
+        if not self.takes(operands):
             return False
         with self.begun() as run:
             seen: list[list[Tensor]] = []
@@ -608,17 +625,30 @@ class Waiter:
                 if not plain or found is None or cell_of(target)[0] == INFERENCE:
                     return False
                 seen.append(found)
-            facts, operands = (Scaled,), (factor, *targets)
-            if self.follow(run, facts, operands) is None:
-                self.learn(run, facts, Scaled(len(targets)), operands, [])
+            self.note_scaled(run, operands)
             for lookers_of_one in seen:
                 run.cover(lookers_of_one)
-            place, now = user_place(), tick()
-            for target in targets:
-                cell = cell_of(target)
-                cell[0], cell[2] = now, place
-                cell[1] += 1
         return True
+
+    def scale_made(self, run: Run, operands: tuple) -> bool:
+        """The same, where the run has made all of them, so that whoever looks into their memory waits already."""
+        if not run.has_made(operands) or any(x._edge is not None or x._base is not None for x in operands):
+            return False
+        kind = operands[0]._form.dtype
+        for x in operands:
+            if x._form.dtype is not kind or (x._ver is not None and x._ver[0] == INFERENCE):
+                return False
+        self.note_scaled(run, operands)
+        return True
+
+    def note_scaled(self, run: Run, operands: tuple) -> None:
+        if self.follow(run, (Scaled,), operands) is None:
+            self.learn(run, (Scaled,), Scaled(len(operands) - 1), operands, [])
+        place, now = user_place(), tick()
+        for target in operands[1:]:
+            cell = target._ver or cell_of(target)
+            cell[0], cell[2] = now, place
+            cell[1] += 1
 
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""
