@@ -439,14 +439,14 @@ class Own:
     lends = False
 
     def __init__(self, runtime: Runtime, like: np.ndarray) -> None:
-        self.runtime, self.form = runtime, like
+        self.runtime, self.shape, self.dtype = runtime, like.shape, like.dtype
         self.seen: weakref.ref | None = None  # what was handed out last, if it was a copy
         self.trust = 0  # how often it was gone
         self.move()
 
     def move(self) -> None:
         """Takes new memory."""
-        self.array = new_array(self.runtime, self.form.shape, self.form.dtype)
+        self.array = new_array(self.runtime, self.shape, self.dtype)
         # What is lent is one array, again and again. Whoever has it, or a view of it, refers to it or to its root.
         self.lent = self.array.view()
         self.root = self.lent.base
@@ -468,7 +468,7 @@ class Own:
     def handed_out(self) -> np.ndarray:
         if self.lends:
             return self.lent
-        array = new_array(self.runtime, self.form.shape, self.form.dtype)
+        array = new_array(self.runtime, self.shape, self.dtype)
         self.seen = weakref.ref(owner_of(array))
         return array
 
