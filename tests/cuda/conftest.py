@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from cleargrad.compile import sides
 from cleargrad.core import device as devices
 from cleargrad.core import philox
 from cleargrad.core.precision import Tf32
@@ -27,6 +28,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
         runtime.folder, runtime.libraries = MADE[0].folder, MADE[0].libraries
     MADE.append(runtime)
     monkeypatch.setitem(devices.drivers, "cuda", Cuda(runtime))
+    monkeypatch.setattr(sides, "sides", {})  # they know the driver of the test before
+    monkeypatch.setattr(sides, "near", {})
     monkeypatch.setattr(Tf32, "products", False)
     monkeypatch.setitem(philox.defaults, "cuda:0", philox.Philox("cuda:0"))
     yield runtime

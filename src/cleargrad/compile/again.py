@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from cleargrad.autograd.node import AccumulateGrad
+from cleargrad.autograd.node import AccumulateGrad, Extra, Output
 from cleargrad.compile.sides import HERE, side_at
 from cleargrad.compile.traces import FREE, Made, Source, Step
 from cleargrad.core.device import Held
 from cleargrad.core.tensor import IN_NO_GRAD, Tensor, cell_of, is_lent, lent, new, room_of, tick, value_of
 from cleargrad.errors import user_frame
+from cleargrad.ops.apply import SEVERAL
 from cleargrad.ops.op import NO_GRAD
 
 # Kinds of operands: a tensor from outside that comes first here, one that came before, what an earlier step has
@@ -32,23 +33,33 @@ TENSORS = (NEW, APART, KNOWN, MADE)
 
 
 def way_of(step: Step, operands: Sequence, grad: bool) -> Callable:
-    """The function for a step: given a run, operands and attributes, the tensor that the call gives, or None."""
+    """The function for a step: given a run, operands and attributes, what the call gives, or None."""
     act: Any = step.act
-    op, form = act.op, step.forms[0]
+    op, forms = act.op, step.forms
     kinds = tuple(map(kind_of, step.wants))
     edges = tuple(
         [kind in TENSORS and getattr(x, "_edge", None) is not None for kind, x in zip(kinds, operands)]
     )
     traced = grad and op.vjp is not NO_GRAD
-    recorded = traced and True in edges and (op.view or form.dtype.kind in "fcV")
+    smooth = [op.view or form.dtype.kind in "fcV" for form in forms]
+    several = None if act.single else tuple(smooth[k] and k not in op.without_grad for k in range(len(forms)))
+    recorded = traced and True in edges and (several is not None or smooth[0])
     plan = op.plan(edges) if recorded else None
-    keeps = () if plan is None or op.view else (*plan.keeps, plan.keeps_output)
+    keeps = () if plan is None or (op.view and act.single) else (*plan.keeps, plan.keeps_output)
+    if several is not None and recorded and (not several[0] or (op.view and True in keeps)):
+        return seldom
     make = writing(
-        kinds, edges, bool(act.attrs), act.text is not None, grad, traced, op.view, recorded, keeps
+        kinds, edges, bool(act.attrs), act.text is not None, grad, traced, op.view, recorded, keeps, several
     )
     history = [edge for kind, edge in zip(kinds, edges) if kind in SOURCES]
     held = sum([want.nbytes for want, edge in zip(step.wants, edges) if type(want) is Source and not edge])
-    return make(step, step.wants, act.attrs, act.kinds, act.text, form, op.node, plan, [*history, plan], held)
+    return make(
+        step, step.wants, act.attrs, act.kinds, act.text, forms, op.node, plan, [*history, plan], held
+    )
+
+
+def seldom(run: Any, operands: Sequence, attrs: dict) -> None:
+    """The way of calls that have no short one."""
 
 
 def kind_of(want: Any) -> str:
@@ -74,13 +85,24 @@ def writing(
     view: bool,
     recorded: bool,
     keeps: tuple[bool, ...],
+    several: tuple[bool, ...] | None,
 ) -> Callable:
-    """What makes functions for steps of a pattern."""
-    lines = ["def make(step, wants, attrs_, kinds, text, form, kind, plan, plans, held):"]
+    """What makes functions for steps of a pattern; `several` says of each of a tuple of results whether a gradient
+    comes to it."""
+    lines = ["def make(step, wants, attrs_, kinds, text, forms, kind, plan, plans, held):"]
     constants = [f"    w{k} = wants[{k}]" for k, found in enumerate(kinds) if found not in (NONE, NUMBER)]
-    constants += ["    first, shape, dtype = step.first, form.shape, form.dtype"]
+    constants += ["    first, form = step.first, forms[0]"]
+    if several is None or len(several) == 1:
+        constants += ["    shape, dtype = form.shape, form.dtype"]
+    else:
+        constants += ["    shape, dtype = tuple([f.shape for f in forms]), tuple([f.dtype for f in forms])"]
+    if several is not None:
+        constants += [f"    form{k} = forms[{k}]" for k in range(len(several))]
     body = matching(kinds, edges, attrs, delicate, grad, view) + taking(kinds)
-    body += seeing(traced, recorded) if view else making(kinds, recorded, keeps)
+    if several is not None:
+        body += making_several(kinds, grad, view, recorded, keeps, several)
+    else:
+        body += seeing(traced, recorded) if view else making(kinds, recorded, keeps)
     lines += [*constants, "    def again(run, operands, attrs):", *[" " * 8 + line for line in body]]
     lines += ["    return again"]
     scope: dict[str, Any] = dict(NAMES)
@@ -93,8 +115,11 @@ def writing(
 # What the written lines call by name.
 NAMES = {
     "AccumulateGrad": AccumulateGrad,
+    "Extra": Extra,
     "Held": Held,
     "IN_NO_GRAD": IN_NO_GRAD,
+    "Output": Output,
+    "SEVERAL": SEVERAL,
     "Tensor": Tensor,
     "cell_of": cell_of,
     "frame_at": sys._getframe,
@@ -139,14 +164,16 @@ def matching(
         else:
             if kind == APART:
                 lines += [
-                    f"h = {x}._wait",
-                    f"if type(h) is not Held or side_at(h) is not w{k}.side: return None",
+                    f"h, side = {x}._wait, w{k}.side",
+                    "if type(h) is not Held: return None",
+                    "if h.place is not side.place and side_at(h) is not side: return None",
                 ]
             lines += [
                 f"d = value_of({x})" if kind == NEW else f"d = {x}._form",
                 f"if id({x}) in known or (d is not w{k}.last() and not w{k}.fits(d)): return None",
-                f"if (d.base is not None or id(d) in lent) and is_lent({x}): return None",
             ]
+            if kind == NEW:
+                lines += [f"if (d.base is not None or id(d) in lent) and is_lent({x}): return None"]
             lines += [f"if {x} is {other}: return None" for other in sources]
             sources.append(x)
         if kind in TENSORS:
@@ -206,8 +233,7 @@ def making(kinds: tuple[str, ...], recorded: bool, keeps: tuple[bool, ...]) -> l
             saved += ["(run.twin(out), cell, 0)"]
         lines += node_lines(kinds, saved if any(kept) else [])
         if any(kept):
-            lines += ["frame = user_frame(frame_at(2))"]
-            lines += ["node.place = None if frame is None else (frame.f_code, frame.f_lasti)"]
+            lines += PLACE
     return lines + END
 
 
@@ -223,6 +249,60 @@ def seeing(traced: bool, recorded: bool) -> list[str]:
         "(version[3] or room_of(x0)).add(out)",
     ]
     return lines + (node_lines((MADE,), []) if recorded else []) + END
+
+
+def making_several(
+    kinds: tuple[str, ...],
+    grad: bool,
+    view: bool,
+    recorded: bool,
+    keeps: tuple[bool, ...],
+    several: tuple[bool, ...],
+) -> list[str]:
+    """Lines that make a tuple of results, which are views of what waits or no views."""
+    lines = ["slot = len(tensors)"]
+    if view:
+        lines += ["version, base = cell_of(x0), x0._base", "whole = x0 if base is None else base"]
+        lines += ["room = version[3] or room_of(x0)"]
+    *kept, output = keeps or (False,)
+    saved = [f"x{k}" if keep else "None" for k, keep in enumerate(kept[: len(kinds)])]
+    for k in range(len(several)):
+        out = f"out{k}"
+        lines += [
+            f"{out} = new(Tensor)",
+            f"{out}._form, {out}._wait, {out}._slot = form{k}, run, slot + {k}",
+            f"{out}._grad = {out}._edge = None",
+        ]
+        if view:
+            lines += [
+                f"{out}._ver, {out}._seen, {out}._base = version, version[0], whole",
+                f"{out}._caution = {'SEVERAL' if grad else 'IN_NO_GRAD'}",
+                f"room.add({out})",
+            ]
+        else:
+            lines += [f"{out}._ver = {out}._base = None"]
+        if output:
+            keep = kept[len(kinds) + k]
+            lines += [f"cell{k} = {out}._ver = [0, 0, None, None]"] if keep else []
+            saved += [f"(run.twin({out}), cell{k}, {k})" if keep else "None"]
+    if recorded:
+        first, *others = node_lines((MADE,) if view else kinds, saved if any(kept) else [])
+        lines += [first.replace("out.", "out0."), *others]
+        if len(several) > 1:
+            lines += ["node.extra = extra = Extra()", f"extra.outputs = {len(several)}"]
+        lines += [f"out{k}._edge = Output(node, {k})" for k, smooth in enumerate(several) if smooth and k]
+        if any(kept):
+            lines += PLACE
+    lines += ["run.plans += plans"]
+    lines += [f"run.made.append((slot + {k}, ref(out{k})))" for k in range(len(several))]
+    outs = "".join([f"out{k}, " for k in range(len(several))])
+    return [*lines, f"tensors += [None] * {len(several)}", f"return ({outs})"]
+
+
+PLACE = [
+    "frame = user_frame(frame_at(2))",
+    "node.place = None if frame is None else (frame.f_code, frame.f_lasti)",
+]
 
 
 def node_lines(kinds: tuple[str, ...], saved: list[str]) -> list[str]:

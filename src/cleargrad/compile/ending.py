@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -309,13 +310,14 @@ class Ending:
 
     def binds(self, arrays: Any, inputs: list[np.ndarray]) -> bool:
         """Gives the program the memory of this run's sources."""
-        for slot, holder in self.bound:
-            array = arrays[slot]
-            if holder._data is not array:
-                if not same_layout(array, holder._data):
-                    return False
-                self.moved = True
-                holder._data = holder._form = array
+        if not all(map(is_, map(arrays.__getitem__, self.bound_slots), self.bound_arrays)):
+            for slot, holder in self.bound:
+                array = arrays[slot]
+                if holder._data is not array:
+                    if not same_layout(array, holder._data):
+                        return False
+                    self.moved = True
+                    holder._data = holder._form = array
         if self.moved:
             self.program.bind()
             self.check_memory()
@@ -332,7 +334,9 @@ class Ending:
         return True
 
     def check_memory(self) -> None:
-        """Notes which memory is written, and whether other bound memory lies in it."""
+        """Notes what memory is bound, which of it is written, and whether other bound memory lies in that."""
+        self.bound_slots = [slot for slot, _ in self.bound]
+        self.bound_arrays = [holder._data for _, holder in self.bound]
         written = set(self.written)
         self.roots: dict[int, list[np.ndarray]] = {}  # what is written, by what owns its memory
         others: dict[int, list[tuple[int, np.ndarray]]] = {}
@@ -381,7 +385,7 @@ class Ending:
     def let_go(self) -> None:
         """Gives up the program, and the memory that it refers to."""
         self.gone = True
-        self.program, self.bound, self.roots = None, [], {}
+        self.program, self.bound, self.bound_arrays, self.roots = None, [], [], {}
         self.graph.outside, self.graph.writes = [], []
 
 

@@ -116,6 +116,8 @@ class There(Here):
 
 HERE = Here()
 sides: dict[device, There] = {}
+FEW = 64  # names of devices
+near: dict[int, tuple[device, There]] = {}  # by the ids of names, which is found sooner
 
 
 def side_of(tensor: Tensor) -> Here | None:
@@ -131,9 +133,15 @@ def side_of(tensor: Tensor) -> Here | None:
 
 
 def side_at(value: Held) -> There:
+    known = near.get(id(value.place))
+    if known is not None and known[0] is value.place:
+        return known[1]
     found = sides.get(value.place)
     if found is None or found.driver is not value.driver:  # another driver was registered for the name
         found = sides[value.place] = There(value.place, value.driver)
+    if len(near) > FEW:
+        near.clear()
+    near[id(value.place)] = value.place, found
     return found
 
 

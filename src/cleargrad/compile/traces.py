@@ -19,6 +19,7 @@ import numpy as np
 
 from cleargrad.autograd.node import AccumulateGrad
 from cleargrad.compile.acts import Act, Called, Changed
+from cleargrad.compile.same import MANY, Same
 from cleargrad.compile.sides import HERE, Here, form_there
 from cleargrad.core.device import Held
 from cleargrad.core.dtype import dtype, get_default_dtype
@@ -131,6 +132,7 @@ class Step:
         "outs",
         "passes",
         "place",
+        "same",
         "side",
         "wants",
     )
@@ -159,28 +161,65 @@ class Step:
         self.outs = [next(slots) if form is not None or shows else None for form in forms]
         self.first, self.end = first, next(slots)
         self.free = [k for k, want in enumerate(wants) if want is FREE]
-        # The op of a call that gives one tensor of a layout that is known.
-        self.op = facts[0] if type(act) is Called and act.single and forms[0] is not None else None
+        # The op of a call that gives tensors of layouts that are known.
+        known = bool(forms) and all(form is not None for form in forms)
+        self.op = facts[0] if type(act) is Called and known else None
         # What makes such a call another time, without gradients and with them (compile/again.py).
         self.again: list[Callable | None] = [None, None]
         # The op of a call that takes no attributes, and whose result is written into its first operand.
         self.changes = facts[1] if type(act) is Changed and not facts[2] else None
         self.place = place  # where it was called first
         self.side = side  # where all lies that this trace is about
+        self.same = self.many() if len(wants) >= MANY else None
         self.next: Step | None = None  # what came behind it the last time
         self.others: list[Step] = []  # all that ever came behind it
         self.passes: list[Any] = []  # backward passes that began here (compile/known_pass.py)
         self.behind: list[Any] = []  # and those that began behind a look here (compile/pass_behind.py)
         self.endings: dict[tuple, Any] = {}  # programs of the trace that ends here, by what is left alive
 
-    def takes(self, facts: tuple, operands: Sequence, run: Any) -> bool:
-        """Whether a call is this one. If so, it is the last step of the run now; if not, nothing has happened."""
-        act, wants = self.act, self.wants
+    def many(self) -> Same | None:
+        """What compares many operands at once; None if there is a number that may be another one every time, or a
+        tensor that comes twice."""
+        made = {k: want for k, want in enumerate(self.wants) if type(want) is Made}
+        known = {k: want for k, want in enumerate(self.wants) if type(want) is int}
+        new = {k: self.given[k] for k in self.fresh}
+        fixed = {k: want for k, want in enumerate(self.wants) if type(want) is Fixed}
+        if self.free or any(slot >= self.first for slot in known.values()):
+            return None
+        return Same(self.side, made, known, new, fixed)
+
+    def is_called(self, facts: tuple, operands: Sequence) -> bool:
+        """Whether a call is this one, but for its operands."""
+        act = self.act
         try:
-            if facts != self.facts or len(operands) != len(wants) or not (act is None or act.allows(facts)):
-                return False
+            return (
+                facts == self.facts
+                and len(operands) == len(self.wants)
+                and (act is None or act.allows(facts))
+            )
         except ValueError:  # attributes that cannot be compared, such as arrays
             return False
+
+    def takes_same(self, facts: tuple, operands: Sequence, run: Any) -> bool:
+        """Whether a call is this one, on the very tensors that it was on the last time."""
+        same = self.same
+        if same is None or not same.alive or not self.is_called(facts, operands):
+            return False
+        if not same.takes(operands, run):
+            return False
+        run.at = self
+        run.steps.append(self)
+        return True
+
+    def takes(self, facts: tuple, operands: Sequence, run: Any) -> bool:
+        """Whether a call is this one. If so, it is the last step of the run now; if not, nothing has happened."""
+        if not self.is_called(facts, operands):
+            return False
+        wants, same = self.wants, self.same
+        if same is not None and same.takes(operands, run):
+            run.at = self
+            run.steps.append(self)
+            return True
         known, tensors = run.known, run.tensors
         plans: list[bool] = []
         copied: list[int] = []
@@ -245,6 +284,8 @@ class Step:
                 run.copies[slot] = tensors[slot]._form.copy()
         for k in self.free:
             run.numbers.append(operands[k])
+        if same is not None:
+            same.note(operands, copied)
         run.at = self
         run.steps.append(self)
         return True

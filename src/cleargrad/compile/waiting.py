@@ -14,6 +14,8 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,7 @@ from cleargrad.core.tensor import (
     tick,
     value_in,
     value_of,
+    waits_for,
     wrap,
 )
 from cleargrad.errors import error, user_frame, user_place
@@ -179,6 +182,16 @@ class Run:
         except AttributeError:
             return getattr(tensor, "_wait", None) is self
         return False
+
+    def has_made(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether this run has made tensors, in memory that is nobody else's."""
+        try:
+            if not all(map(is_, map(waits_for, tensors), repeat(self))):
+                return False
+        except AttributeError:
+            return False
+        slots = [x._slot for x in tensors]
+        return min(slots) >= 0 and self.outside.isdisjoint(slots)
 
     def has_part(self, tensor: Tensor, grad: bool) -> bool:
         """Whether views of a tensor are steps: its value waits, or a backward pass will lead through the view."""
@@ -598,7 +611,11 @@ class Waiter:
         kind = factor._form.dtype
         if self.aside or mode.grad or factor._form.ndim or kind.kind != "f" or kind.itemsize < 4:
             return False
-        if not self.takes((factor, *targets)):
+        operands = (factor, *targets)
+        with self.begun() as run:
+            if self.scale_made(run, operands):
+                return True
+        if not self.takes(operands):
             return False
         with self.begun() as run:
             seen: list[list[Tensor]] = []
@@ -608,41 +625,56 @@ class Waiter:
                 if not plain or found is None or cell_of(target)[0] == INFERENCE:
                     return False
                 seen.append(found)
-            facts, operands = (Scaled,), (factor, *targets)
-            if self.follow(run, facts, operands) is None:
-                self.learn(run, facts, Scaled(len(targets)), operands, [])
+            self.note_scaled(run, operands)
             for lookers_of_one in seen:
                 run.cover(lookers_of_one)
-            place, now = user_place(), tick()
-            for target in targets:
-                cell = cell_of(target)
-                cell[0], cell[2] = now, place
-                cell[1] += 1
         return True
+
+    def scale_made(self, run: Run, operands: tuple) -> bool:
+        """The same, where the run has made all of them, so that whoever looks into their memory waits already."""
+        if not run.has_made(operands) or any(x._edge is not None or x._base is not None for x in operands):
+            return False
+        kind = operands[0]._form.dtype
+        for x in operands:
+            if x._form.dtype is not kind or (x._ver is not None and x._ver[0] == INFERENCE):
+                return False
+        self.note_scaled(run, operands)
+        return True
+
+    def note_scaled(self, run: Run, operands: tuple) -> None:
+        if self.follow(run, (Scaled,), operands) is None:
+            self.learn(run, (Scaled,), Scaled(len(operands) - 1), operands, [])
+        place, now = user_place(), tick()
+        for target in operands[1:]:
+            cell = target._ver or cell_of(target)
+            cell[0], cell[2] = now, place
+            cell[1] += 1
 
     def update(self, optimizer: Any, group: dict[str, Any], options: dict[str, Any], items: list) -> None:
         """An optimizer's step for a group; the caller flushes when all groups are through."""
-        parts, states = False, []
-        operands: list[Any] = []
-        for p, g, state in items:
-            operands += (p, g)
-            parts = parts or p._form.base is not None
-            for x in state.values():
-                operands.append(x)
-                parts = parts or (isinstance(x, Tensor) and x._form.base is not None)
-            states.append(tuple(state))
-        apart = not self.takes(operands)
-        if mode.grad or apart or parts or lent or self.run.copies:
-            written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
-            if mode.grad or apart or self.run.reads_copies(written) or any(map(is_lent, written)):
-                self.flush()
-                with at_once():
-                    optimizer._make_step(group, options, items)
-                return
-        with self.begun() as run:
+        operands = [x for p, g, state in items for x in (p, g, *state.values())]
+        if not mode.grad:
+            states = [tuple(state) for _, _, state in items]
             places = optimizer.param_groups
             place = 0 if places[0] is group else next(k for k, each in enumerate(places) if each is group)
             facts = (Updated, id(optimizer), place, optimizer._fixed(options), states)
+            if not self.run.copies:
+                with self.begun() as run:
+                    step = run.at.next
+                    if step is not None and step.takes_same(facts, operands, run):
+                        return  # where these lie, and that nobody else sees them, was found out before
+        written = [x for p, _, state in items for x in (p, *state.values()) if isinstance(x, Tensor)]
+        if (
+            mode.grad
+            or not self.takes(operands)
+            or self.run.reads_copies(written)
+            or any((lent or x._form.base is not None) and is_lent(x) for x in written)
+        ):
+            self.flush()
+            with at_once():
+                optimizer._make_step(group, options, items)
+            return
+        with self.begun() as run:
             if self.follow(run, facts, operands) is None:
                 self.learn(run, facts, Updated(optimizer, group, items), operands, [], fixed=True)
 
@@ -834,7 +866,7 @@ def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
     except AttributeError:
         holder = getattr(x, "_wait", None)
         if type(holder) is Held:
-            return call_at_once(op, operands, attrs)
+            return see_there(op, operands, attrs, grad, holder)
         if not getattr(holder, "probe", False):
             x._data  # noqa: B018  it waits in another thread
     try:
@@ -842,6 +874,19 @@ def see(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool) -> Any:
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         return call_at_once(op, operands, attrs)
     return link(op, operands, attrs, result, grad)
+
+
+def see_there(op: Op, operands: tuple, attrs: dict[str, Any], grad: bool, held: Held) -> Any:
+    """A view of memory of another device: where that has addresses, a view of the layout is the view itself."""
+    if not held.driver.addressed:
+        return call_at_once(op, operands, attrs)
+    try:
+        result = op.run(held.memory, **attrs)
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
+        return call_at_once(op, operands, attrs)
+    arrays = result if isinstance(result, (list, tuple)) else [result]
+    values = [Held(held.place, held.driver, array, array) for array in arrays]
+    return link(op, operands, attrs, result, grad, values)
 
 
 def call_at_once(op: Op, operands: tuple, attrs: dict[str, Any]) -> Any:

@@ -116,6 +116,10 @@ class Driver:
         """Copies a value of the same shape over one of this layout, converted to its dtype."""
         raise NotImplementedError
 
+    def fill(self, target: Any, form: np.ndarray, value: np.ndarray) -> None:
+        """Writes one number all over new memory of this layout."""
+        self.write(target, form, self.receive(value))
+
     def run(self, op: Any, operands: Sequence, attrs: dict[str, Any], forms: Sequence[np.ndarray]) -> list:
         """What an op gives: its operands are `Held` or numbers, its results memory in these layouts.
 

@@ -347,7 +347,7 @@ def filled_on(place: devices.device, form: np.ndarray, value: Any, requires_grad
     """A new leaf of a layout on another device; None leaves in it whatever was in its memory."""
     made = hold(place, lambda driver: driver.allocate(form), form)
     if value is not None:
-        made.driver.write(made.memory, form, made.driver.receive(as_type(value, form.dtype)))
+        made.driver.fill(made.memory, form, as_type(value, form.dtype))
     return finish(made, requires_grad, device=place)
 
 

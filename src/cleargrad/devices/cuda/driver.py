@@ -182,6 +182,13 @@ class Cuda(Driver):
             source = np.broadcast_to(source, target.shape)
         self.copying(target, source).run(target, source)
 
+    def fill(self, target: np.ndarray, form: np.ndarray, value: np.ndarray) -> None:
+        if target.flags.c_contiguous and not value.tobytes().strip(b"\0"):
+            if target.size:
+                self.runtime.clear(address_of(target), target.nbytes)
+            return
+        self.write(target, form, self.receive(value))
+
     def copying(self, target: np.ndarray, source: np.ndarray) -> Copying:
         key = (target.shape, target.strides, target.dtype, source.strides, source.dtype)
         found = self.copies.get(key)

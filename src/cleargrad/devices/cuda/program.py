@@ -12,10 +12,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from cleargrad.core.address import address as address_of
 from cleargrad.core.device import Memory
 from cleargrad.core.layout import ghost
 from cleargrad.core.tensor import Tensor, owner_of
@@ -23,7 +25,7 @@ from cleargrad.devices.cuda import target
 from cleargrad.devices.cuda.nests import Kernels, kernels_of
 from cleargrad.devices.cuda.parts import expanded
 from cleargrad.devices.cuda.products import Matrix
-from cleargrad.devices.cuda.rows import add_rows, copy_many
+from cleargrad.devices.cuda.rows import Copies, add_rows, copy_many
 from cleargrad.devices.cuda.runtime import Block, Runtime, array_in
 from cleargrad.devices.cuda.tiled import ALIGNED, Layer, Tiles, apart
 from cleargrad.devices.cuda.together import Part, combined, levels, stages
@@ -35,6 +37,7 @@ from cleargrad.schedule.lifetimes import arena, reads_of, writes_of
 from cleargrad.schedule.passes import scheduled
 from cleargrad.schedule.statements import AddRows, Host, Product
 
+FIXED = 16  # bytes
 OWN_RUNS = 2  # of a program, before it becomes a graph
 TRUSTED, ALWAYS = (
     2,
@@ -80,7 +83,7 @@ class CudaProgram:
         self.block = runtime.allocate(self.size)
         for position, shift in self.inside:
             self.table[position] = self.block.address + shift
-        self.fixed: list[tuple[Buffer, np.ndarray, np.ndarray]] = []  # inputs that are numbers on the CPU
+        self.fixed: Sequence[np.ndarray] = ()  # inputs that are numbers on the CPU
         self.graph: Any = None
         self.runs = 0
         self.bind()
@@ -272,10 +275,8 @@ class CudaProgram:
             return self.run_now(inputs)
 
     def run_now(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        for buffer, staged, array in self.fixed:
-            if array.tobytes() != staged.tobytes():
-                staged[...] = array
-                self.runtime.upload(self.address_of(buffer), staged)
+        if self.fixed:
+            self.send_fixed()
         if self.graph is not None:
             return self.run_graph(inputs)
         outputs = [new_array(self.runtime, shape, dtype) for shape, dtype in self.output_specs]
@@ -323,6 +324,7 @@ class CudaProgram:
         changing = inputs[: len(self.plan.inputs)]
         self.own_inputs = [copied(self.runtime, array) for array in changing]
         self.own_outputs = [Own(self.runtime, array) for array in outputs]
+        self.coming = Copies(self.runtime, self.own_inputs, changing)
         self.give(self.plan.inputs, self.own_inputs)
         self.record()
 
@@ -335,30 +337,40 @@ class CudaProgram:
         moved = [own.must_move() for own in self.own_outputs]
         if True in moved:
             self.record()
-        copy_many(self.runtime, list(zip(self.own_inputs, inputs)))
+        self.coming.make(inputs)
         if self.runtime.queues.recording is None:
             self.runtime.replay(self.graph)
         else:
             self.make_steps()  # a graph is no part of another one
         outputs = [own.handed_out() for own in self.own_outputs]
         copies = [(out, own.array) for own, out in zip(self.own_outputs, outputs) if not own.lends]
-        copy_many(self.runtime, copies)
+        if copies:
+            copy_many(self.runtime, copies)
         return outputs
 
-    def address_of(self, buffer: Buffer) -> int:
-        return address_of(self.arrays[buffer])
+    def send_fixed(self) -> None:
+        """Numbers of the CPU go to the GPU all together, where one of them has changed."""
+        now = b"".join([array.tobytes() for array in self.fixed])
+        if now != self.sent:
+            self.sent = now
+            self.staged[:] = np.frombuffer(b"".join(spaced(self.fixed)), np.uint8)
+            self.runtime.upload(address_of(self.there), self.staged)
 
     # Binding -----------------------------------------------------------------------------------------------
 
     def fix(self, first: int, arrays: Sequence[np.ndarray]) -> None:
         """Inputs from a number on are these arrays of the CPU at every run."""
+        if not arrays:
+            return
+        self.fixed, self.sent = arrays, b""
+        size = sum(map(len, spaced(arrays)))
+        self.staged = np.zeros(size, np.uint8)
+        self.there = new_array(self.runtime, (size,), self.staged.dtype)
+        start = 0
         for number, array in enumerate(arrays, first):
-            buffer = self.plan.inputs[number]
-            there = new_array(self.runtime, array.shape, array.dtype)
-            self.arrays[buffer] = there
-            self.patch(buffer, there)
-            staged = np.full_like(array, np.nan) if array.dtype.kind == "f" else np.zeros_like(array)
-            self.fixed.append((buffer, staged, array))
+            there = np.ndarray(array.shape, array.dtype, self.there, start)
+            start += len(spaced([array])[0])
+            self.give([self.plan.inputs[number]], [there])
         self.plan.inputs = self.plan.inputs[:first]
 
     def leave_to_owner(self, tensors: Sequence[Tensor]) -> None:
@@ -416,16 +428,17 @@ class CudaProgram:
         return array_at(address_of(array) + load.offset * size, load.shape, load.dtype, strides, array)
 
 
-def address_of(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
-
-
 def is_on_gpu(array: np.ndarray) -> bool:
     """Whether an array's elements lie on the GPU."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     return isinstance(owner, (Block, Place))
+
+
+def spaced(arrays: Sequence[np.ndarray]) -> list[bytes]:
+    """The elements of arrays, each of which begins where any dtype may."""
+    return [array.tobytes().ljust(-(-array.nbytes // FIXED) * FIXED, b"\0") for array in arrays]
 
 
 class Own:
@@ -438,30 +451,37 @@ class Own:
     lends = False
 
     def __init__(self, runtime: Runtime, like: np.ndarray) -> None:
-        self.runtime = runtime
-        self.array = new_array(runtime, like.shape, like.dtype)
-        self.seen: weakref.ref | None = None  # what was handed out last
+        self.runtime, self.shape, self.dtype = runtime, like.shape, like.dtype
+        self.seen: weakref.ref | None = None  # what was handed out last, if it was a copy
         self.trust = 0  # how often it was gone
+        self.move()
+
+    def move(self) -> None:
+        """Takes new memory."""
+        self.array = new_array(self.runtime, self.shape, self.dtype)
+        # What is lent is one array, again and again. Whoever has it, or a view of it, refers to it or to its root.
+        self.lent = self.array.view()
+        self.root = self.lent.base
+        self.alone = getrefcount(self.lent), getrefcount(self.root)
 
     def must_move(self) -> bool:
         """Whether the graph has to be made again, before a run, since somebody still has what it would write to."""
+        if self.lends:
+            if (getrefcount(self.lent), getrefcount(self.root)) == self.alone:
+                return False
+            self.lends, self.trust = False, -ALWAYS
+            self.move()
+            return True
         gone = self.seen is None or self.seen() is None
         self.trust = self.trust + 1 if gone else -ALWAYS
-        if self.lends and not gone:
-            self.lends, self.array = False, new_array(self.runtime, self.array.shape, self.array.dtype)
-            return True
         self.lends = self.trust > TRUSTED
         return False
 
     def handed_out(self) -> np.ndarray:
-        array = self.array
         if self.lends:
-            place = Place(address_of(array), max(array.nbytes, 1), array)
-            array = np.ndarray(array.shape, array.dtype, np.asarray(place))
-            self.seen = weakref.ref(place)
-        else:
-            array = new_array(self.runtime, array.shape, array.dtype)
-            self.seen = weakref.ref(owner_of(array))
+            return self.lent
+        array = new_array(self.runtime, self.shape, self.dtype)
+        self.seen = weakref.ref(owner_of(array))
         return array
 
 

@@ -5,12 +5,14 @@ Read next: devices/cuda/runtime.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from cleargrad.core.address import address
 from cleargrad.devices.cuda.nests import Launch
 from cleargrad.devices.cuda.text import STORED
 from cleargrad.schedule.formulas import kind_of
@@ -90,26 +92,72 @@ def add_rows(entry: AddRows) -> list[Launch]:
     return [Launch(body, (count, 1, 1), (THREADS, 1, 1), [*words, ("error",)], parted=False)]
 
 
+class Copies:
+    """Copies to arrays that are always the same, from arrays of the same layouts that often are, too."""
+
+    def __init__(self, runtime: Any, targets: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> None:
+        self.runtime, self.count = runtime, len(targets)
+        self.last: list[Callable[[], Any]] = [nobody] * self.count  # weak references to sources
+        spans = [span_of(source) for source in sources]
+        self.shifts = [low - address(source) for (low, _), source in zip(spans, sources)]
+        self.spans = [
+            [0, size if source.size else 0, span_of(target)[0]]
+            for (_, size), source, target in zip(spans, sources, targets)
+        ]
+        self.starts: list[tuple] = []
+
+    def make(self, sources: Sequence[np.ndarray]) -> None:
+        for k, (source, last) in enumerate(zip(sources, self.last)):
+            if last() is not source:
+                self.spans[k][0] = address(source) + self.shifts[k]
+                self.last[k] = ref(source)
+                self.starts = []
+        if not self.starts:
+            self.starts = starts_of([span for span in self.spans if span[1]])
+        ask(self.runtime, self.starts)
+
+
+def nobody() -> None:
+    """What a weak reference gives to what is gone."""
+
+
 def copy_many(runtime: Any, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
     """Copies arrays to others of the same layout."""
-    spans = [(*span_of(source), span_of(target)[0]) for target, source in pairs if source.size]
+    ask(
+        runtime,
+        starts_of([(*span_of(source), span_of(target)[0]) for target, source in pairs if source.size]),
+    )
+
+
+def starts_of(spans: Sequence[Sequence[int]]) -> list[tuple]:
+    """What a GPU is asked for that copies spans of memory, given by where from, how many bytes and where to: words
+    of a kernel for many of them, or single copies."""
     if len(spans) < 3:
-        for source, size, target in spans:
-            runtime.copy(target, source, size)
-        return
-    runtime.load([(COPYING.name, COPYING.source)])
+        return [(None, target, source, size) for source, size, target in spans]
+    starts = []
     for first in range(0, len(spans), COPIES):
         some = spans[first : first + COPIES]
         words = np.zeros(3 * COPIES, np.int64)
         words[: 3 * len(some)] = [word for source, size, target in some for word in (source, target, size)]
-        largest = max(size for _, size, _ in some)
-        blocks = max(1, min(1024, -(-largest // (8 * 256 * 4))))
-        runtime.launch(
-            COPYING.name, (blocks, len(some), 1), (256, 1, 1), words.__array_interface__["data"][0]
-        )
+        largest = max([size for _, size, _ in some])
+        starts.append((words, address(words), max(1, min(1024, -(-largest // (8 * 256 * 4)))), len(some)))
+    return starts
+
+
+def ask(runtime: Any, starts: list[tuple]) -> None:
+    """Has memory copied."""
+    for words, *facts in starts:
+        if words is None:
+            runtime.copy(*facts)
+            continue
+        at, blocks, count = facts
+        runtime.load([(COPYING.name, COPYING.source)])
+        runtime.launch(COPYING.name, (blocks, count, 1), (256, 1, 1), at)
 
 
 def span_of(array: np.ndarray) -> tuple[int, int]:
     """Where an array begins in memory, and how many bytes it spans."""
+    if array.flags.c_contiguous:
+        return address(array), array.nbytes
     low, high = np.lib.array_utils.byte_bounds(array)
     return low, high - low
