@@ -333,9 +333,11 @@ class Emitter:
         held = {id(member): f"o{next(self.names)}" for member in puts}
         for load in loads:
             kind = STORED[kind_of(load.dtype)]
-            self.say(f"{kind if self.is_flat(load) else f'Four<{kind}>'} {fetched[id(load)]}[{spots.groups}];")
+            self.say(
+                f"{kind if self.is_flat(load) else f'Quad<{kind}>'} {fetched[id(load)]}[{spots.groups}];"
+            )
         for member in puts:
-            self.say(f"Four<{STORED[kind_of(member.place.dtype)]}> {held[id(member)]}[{spots.groups}];")
+            self.say(f"Quad<{STORED[kind_of(member.place.dtype)]}> {held[id(member)]}[{spots.groups}];")
         wide = self.wide([*loads, *(member.place for member in puts)])
         self.both(wide, any(self.is_wide(x) for x in loads), lambda w: self.fetch(loads, fetched, spots, w))
         self.quads = {id(x): fetched[id(x)] + ("[g]" if self.is_flat(x) else "[g].v[k]") for x in loads}
@@ -776,8 +778,9 @@ class Rows(Emitter):
         """Fours in their order; how many are read at once makes no difference to what is joined with what."""
         step = FOUR * self.threads
         each = -(-self.extent // self.pieces) // step  # fours that every thread has
-        few = len(self.loads_of(members)) <= 2
-        groups = SEVERAL if each >= SEVERAL and few else 2 if each >= 2 else 1
+        wanted = (SEVERAL, 3, 2) if len(self.loads_of(members)) <= 2 else (2,)
+        even = [n for n in wanted if not self.extent % (n * step)]
+        groups = next((n for n in (*even, *wanted) if n <= each), 1)
         axes = range(self.row_count, self.rank)
         self.say(f"{self.index} c = {begin}{FOUR} * threadIdx.x;")
         if groups > 1:
@@ -860,7 +863,9 @@ class Columns(Emitter):
                 f"const {self.index} end = begin + {piece} < {self.length} ? begin + {piece} : {self.length};"
             )
             self.say(f"if (i{col_axis} < {self.width}) {{")
-            self.say("UNROLLED(8)")  # nothing is written here, so that the reads of eight rows can be under way
+            self.say(
+                "UNROLLED(8)"
+            )  # nothing is written here, so that the reads of eight rows can be under way
             row = f"i{row_axis}"
             head = f"for ({self.index} {row} = begin + threadIdx.y; {row} < end; {row} += {self.deep})"
             with self.block(head):

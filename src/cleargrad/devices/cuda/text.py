@@ -35,8 +35,8 @@ template <int N> struct Words { i64 w[N]; };
 #define END } __syncthreads();
 #define MET } __syncwarp();
 #define UNROLL _Pragma("unroll")
-#define UNROLLED(n) UNROLLED_("unroll " #n)
-#define UNROLLED_(text) _Pragma(text)
+#define QUOTED(text) #text
+#define UNROLLED(n) _Pragma(QUOTED(unroll n))
 #define DEVICE __device__ __forceinline__
 DEVICE float from_half(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 DEVICE unsigned short to_half(float f) {
@@ -55,9 +55,9 @@ template <class T> DEVICE T* at(i64 word) { return (T*)__cvta_global_to_generic(
 #define UNROLLED(n)
 template <class T> DEVICE T* at(i64 word) { return (T*)word; }
 #endif
-template <class T> struct alignas(sizeof(T) * 4 < 16 ? sizeof(T) * 4 : 16) Four { T v[4]; };
-template <class T> DEVICE Four<T> four(const T* p) { return *(const Four<T>*)p; }
-template <class T> DEVICE void put_four(T* p, const Four<T>& q) { *(Four<T>*)p = q; }
+template <class T> struct alignas(sizeof(T) * 4 < 16 ? sizeof(T) * 4 : 16) Quad { T v[4]; };
+template <class T> DEVICE Quad<T> four(const T* p) { return *(const Quad<T>*)p; }
+template <class T> DEVICE void put_four(T* p, const Quad<T>& q) { *(Quad<T>*)p = q; }
 DEVICE float from_bfloat(unsigned short h) { return float_of((unsigned int)h << 16); }
 DEVICE unsigned short to_bfloat(float f) {
   unsigned int u = bits_of(f);
