@@ -187,7 +187,9 @@ class Target:
     kernels: Mapping[str, Callable[[Builder, Call], None]]  # by op: what appends the statement of a call
     written_at: Callable[[Builder, Value, Load], bool]  # whether a value now is computed at a place at once
     multiplies: frozenset[str] = frozenset(("float32", "float64"))  # the dtypes whose matrices it multiplies
-    repeats: int = CHEAP  # up to how much work is done again by everybody who wants its result, rather than stored
+    repeats: int = (
+        CHEAP  # up to how much work is done again by everybody who wants its result, rather than stored
+    )
 
 
 class Builder:
