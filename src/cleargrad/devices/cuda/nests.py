@@ -352,7 +352,7 @@ class Emitter:
         self.quads = before
         if puts:
             side = any(self.is_wide(member.place) for member in puts)
-            self.both(wide, side, lambda w: self.put_fours(puts, held, spots, w))
+            self.both(wide, side, lambda w: self.put(puts, held, spots, w))
 
     def loads_of(self, members: list[Member]) -> list[Load]:
         """What a walk reads from memory at places that are known before it computes anything."""
@@ -396,7 +396,7 @@ class Emitter:
 
     def wide(self, loads: list[Load]) -> str:
         """The name of what says whether memory begins where fours of elements can."""
-        tests: dict[str, None] = {}
+        tests = {}
         for load in loads:
             if self.is_wide(load):
                 mask = min(16, FOUR * load.dtype.itemsize) - 1
@@ -430,7 +430,7 @@ class Emitter:
                         self.say(f"{name}[g].v[k] = {self.element(load)};")
         self.quads = {}
 
-    def put_fours(self, members: list[Member], names: dict[int, str], spots: Spots, wide: bool) -> None:
+    def put(self, members: list[Member], names: dict[int, str], spots: Spots, wide: bool) -> None:
         with self.group(spots):
             for member in members:
                 name = names[id(member)]
