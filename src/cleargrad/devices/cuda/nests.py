@@ -1,6 +1,6 @@
 """Kernels for nests: a nest of a schedule becomes one CUDA kernel, or two where a reduction is cut into pieces.
 
-  elements   no reductions: a thread computes a place of the loops, or four that stand side by side
+  elements   no reductions: a thread computes a place of the loops
   rows       a block of threads walks along a row, once per level of its reductions; long rows of which there are
              few are first reduced piece by piece
   columns    reductions over rows: threads stand side by side, several of them share a column
@@ -8,17 +8,13 @@
 In which order elements are joined follows from the extents alone, so that a reduction gives the same bits by itself
 and among others. A kernel is written in phases that end with all threads of a block having met; between phases
 values stand in shared memory. Tests compile the same text for the CPU, where a phase is a loop over threads.
-
-Memory is read and written four elements at a time where they lie side by side (`fours`): a thread reads all that it
-needs, then computes, then writes, so that much is under way. Where memory begins is known only when a kernel runs:
-threads ask once, and go element by element where it is not a multiple of four of them.
 Read next: devices/cuda/program.py.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,34 +38,15 @@ from cleargrad.schedule.formulas import Lazy, Load, Map, Number, kind_of
 from cleargrad.schedule.fuse import Member, Nest, Ref
 
 THREADS = 256  # of a block that computes elements
-WARP = 32  # threads that go together
 WIDE = 32  # threads side by side in a block that reduces columns
 PROCESSORS = 264  # blocks that keep a large GPU busy
 LONG = 1 << 15  # a row from which on few of them are cut into pieces
 SHORT = 16  # elements of a row that one thread walks by itself
 PIECE = 8192  # elements of such a piece
 SEVERAL, LARGE, SIMPLE = 4, 1 << 17, 80  # places of a thread, from which size on, and up to which work
-FOUR = 4  # places side by side that a thread takes at once
-ENOUGH = 1 << 15  # from so many places on, threads take four of them
-MANY = 1 << 19  # and from so many on several fours
-LIGHT = 12  # work up to which a thread has as many fours as it can under way
-BESIDE = 128  # elements of a row from which on threads take four at a time
-CROWD = 1 << 20  # elements of rows from which on a thread takes several fours of a row
-BUSY = 528  # blocks that keep a large GPU busy where each thread has little under way
 REACH = 1 << 31  # elements that 32 bits can count
 
 STARTS = {"add": 0, "mul": 1, "logical_and": True, "logical_or": False}
-
-
-@dataclass(frozen=True)
-class Spots:
-    """Where the fours of a thread begin: at `first`, and then every `step` places, along some of the loops."""
-
-    first: str
-    step: int
-    axes: range
-    groups: int
-    beyond: int | None = None  # where places end, if some of them may not exist
 
 
 @dataclass
@@ -152,8 +129,6 @@ class Emitter:
         self.slots: dict[Any, int] = {}
         self.made: dict[int, tuple[str, str]] = {}  # values by formulas, at the present place
         self.suffix = ""  # of the names of indices, where there are several places
-        self.lane = ""  # of the name of the innermost one, inside a four
-        self.quads: dict[int, str] = {}  # what has been read of memory, by load
 
     # Text --------------------------------------------------------------------------------------------------
 
@@ -177,19 +152,12 @@ class Emitter:
         self.made = before
 
     @contextmanager
-    def phase(self, end: str = "END") -> Iterator[None]:
+    def phase(self) -> Iterator[None]:
         before, self.made = self.made, {}
         self.say("PHASE")
         yield
-        self.say(end)
+        self.say("END")
         self.made = before
-
-    @contextmanager
-    def unrolled(self, name: str, count: int) -> Iterator[None]:
-        """A loop that the compiler writes out, so that what it indexes stands in registers."""
-        self.say("UNROLL")
-        with self.block(f"for (int {name} = 0; {name} < {count}; {name}++)"):
-            yield
 
     def launch(self, grid: tuple, block: tuple) -> Launch:
         body = "\n".join(self.lines.lines)
@@ -213,7 +181,7 @@ class Emitter:
     def index_type(self) -> str:
         loads = [load for member in self.nest.members for load in (member.place, *member.formula.loads)]
         reach = max((sum(n * abs(s) for n, s in zip(x.shape, x.strides)) for x in loads), default=0)
-        return "int" if max(reach, prod(self.nest.space) + (1 << 14)) < REACH else "i64"
+        return "int" if max(reach, prod(self.nest.space) + THREADS) < REACH else "i64"
 
     def unravel(self, text: str, axes: range) -> None:
         """Names the index along each of some loops."""
@@ -236,23 +204,15 @@ class Emitter:
 
     def element(self, load: Load) -> str:
         """The element of memory that a load means here."""
-        pointer = self.pointer(load)
+        kind = kind_of(load.dtype)
+        pointer = f"(({STORED[kind]}*){self.word(id(load), ('address', load))})"
         names = [f"i{axis}{self.suffix}" for axis in range(len(load.strides))]
-        if self.lane:
-            names[-1] += self.lane
         parts = [f"{name} * {step}" if step != 1 else name for name, step in zip(names, load.strides) if step]
         for place, stride, extent in load.index:
             text = converted(*self.value(place), "int64")
             error = self.word("error", ("error",))
             parts.append(f"place_in({text}, {extent}, (i64*){error}) * {stride}")
         return f"{pointer}[{' + '.join(parts) or '0'}]"
-
-    def pointer(self, load: Load) -> str:
-        return f"at<{STORED[kind_of(load.dtype)]}>({self.word(id(load), ('address', load))})"
-
-    def memory(self, load: Load) -> str:
-        """The element, read before or to be read."""
-        return self.quads.get(id(load)) or self.element(load)
 
     # Values ------------------------------------------------------------------------------------------------
 
@@ -265,7 +225,7 @@ class Emitter:
             return self.of_member(lazy.member)
         if id(lazy) not in self.made:
             if isinstance(lazy, Load):
-                found = self.lines.value(kind, loaded(self.memory(lazy), kind)), kind
+                found = self.lines.value(kind, loaded(self.element(lazy), kind)), kind
             else:
                 found = self.mapped(lazy)
             self.made[id(lazy)] = found
@@ -275,7 +235,7 @@ class Emitter:
         if id(member) not in self.made:
             if member.kept:
                 kind = kind_of(member.place.dtype)
-                self.made[id(member)] = self.lines.value(kind, loaded(self.memory(member.place), kind)), kind
+                self.made[id(member)] = self.lines.value(kind, loaded(self.element(member.place), kind)), kind
             else:
                 self.made[id(member)] = self.value(member.formula)
         return self.made[id(member)]
@@ -322,164 +282,13 @@ class Emitter:
         kind = kind_of(member.rule.working)
         return read(self.lines, member.rule.combine, [(one, kind), (other, kind)], kind)[0]
 
-    # Fours -------------------------------------------------------------------------------------------------
-
-    def fours(self, members: list[Member], spots: Spots, names: dict[int, str]) -> None:
-        """Fours of places: all of them are read, then computed, then written."""
-        before, self.quads = self.quads, {}
-        loads = self.loads_of(members)
-        puts = [m for m in members if m.reduce is None and m.kept and not m.place.index]
-        fetched = {id(load): f"q{next(self.names)}" for load in loads}
-        held = {id(member): f"o{next(self.names)}" for member in puts}
-        for load in loads:
-            kind = STORED[kind_of(load.dtype)]
-            self.say(
-                f"{kind if self.is_flat(load) else f'Quad<{kind}>'} {fetched[id(load)]}[{spots.groups}];"
-            )
-        for member in puts:
-            self.say(f"Quad<{STORED[kind_of(member.place.dtype)]}> {held[id(member)]}[{spots.groups}];")
-        wide = self.wide([*loads, *(member.place for member in puts)])
-        self.both(wide, any(self.is_wide(x) for x in loads), lambda w: self.fetch(loads, fetched, spots, w))
-        self.quads = {id(x): fetched[id(x)] + ("[g]" if self.is_flat(x) else "[g].v[k]") for x in loads}
-        with self.group(spots), self.lanes():
-            for member in members:
-                if member.reduce is not None:
-                    self.join(member, names[id(member)])
-                elif id(member) in held:
-                    self.say(f"{held[id(member)]}[g].v[k] = {self.computed(member)};")
-                else:
-                    self.store(member)
-        self.quads = before
-        if puts:
-            side = any(self.is_wide(member.place) for member in puts)
-            self.both(wide, side, lambda w: self.put(puts, held, spots, w))
-
-    def loads_of(self, members: list[Member]) -> list[Load]:
-        """What a walk reads from memory at places that are known before it computes anything."""
-        found: dict[int, Load] = {}
-        own = {id(member) for member in members}
-
-        def visit(lazy: Lazy) -> None:
-            if isinstance(lazy, Number) or id(lazy) in self.made or id(lazy) in found:
-                return
-            if isinstance(lazy, Ref):
-                member = lazy.member
-                if id(member) not in own and id(member) not in self.made and not self.is_at_hand(member):
-                    visit(member.place if member.kept else member.formula)
-                return
-            for part in lazy.operands if isinstance(lazy, Map) else [place for place, *_ in lazy.index]:
-                visit(part)
-            if isinstance(lazy, Load) and (not lazy.index or self.is_flat(lazy) or self.is_wide(lazy)):
-                found[id(lazy)] = lazy
-
-        for member in members:
-            visit(member.formula)
-        return list(found.values())
-
-    def is_at_hand(self, member: Member) -> bool:
-        """Whether a member's value stands in shared memory."""
-        return False
-
-    def is_flat(self, lazy: Lazy) -> bool:
-        """Whether a formula of loads alone is the same at all places of a four."""
-        if isinstance(lazy, (Number, Ref)):
-            return isinstance(lazy, Number)
-        if isinstance(lazy, Map):
-            return all(self.is_flat(x) for x in lazy.operands)
-        return not lazy.strides[-1] and all(self.is_flat(place) for place, *_ in lazy.index)
-
-    def is_wide(self, load: Load) -> bool:
-        """Whether a four lies side by side, and begins at a multiple of four if memory does."""
-        *outer, last = load.strides
-        even = not any(step % FOUR for step in [*outer, *(step for _, step, _ in load.index)])
-        return last == 1 and even and all(self.is_flat(place) for place, *_ in load.index)
-
-    def wide(self, loads: list[Load]) -> str:
-        """The name of what says whether memory begins where fours of elements can."""
-        tests = {}
-        for load in loads:
-            if self.is_wide(load):
-                mask = min(16, FOUR * load.dtype.itemsize) - 1
-                tests[f"({self.word(id(load), ('address', load))} & {mask})"] = None
-        name = f"wide{next(self.names)}"
-        if tests:
-            self.say(f"const bool {name} = ({' | '.join(tests)}) == 0;")
-        return name
-
-    def both(self, wide: str, differs: bool, write: Callable[[bool], None]) -> None:
-        """Reads or writes by fours, or else one by one; all threads go the same way."""
-        if not differs:
-            write(False)
-            return
-        with self.block(f"if ({wide})"):
-            write(True)
-        with self.block("else"):
-            write(False)
-
-    def fetch(self, loads: list[Load], names: dict[int, str], spots: Spots, wide: bool) -> None:
-        with self.group(spots):
-            for load in loads:
-                name = names[id(load)]
-                if self.is_flat(load):
-                    self.say(f"{name}[g] = {self.element(load)};")
-                    self.quads[id(load)] = f"{name}[g]"
-                elif self.is_wide(load) and wide:
-                    self.say(f"{name}[g] = four(&{self.element(load)});")
-                else:
-                    with self.lanes():
-                        self.say(f"{name}[g].v[k] = {self.element(load)};")
-        self.quads = {}
-
-    def put(self, members: list[Member], names: dict[int, str], spots: Spots, wide: bool) -> None:
-        with self.group(spots):
-            for member in members:
-                name = names[id(member)]
-                if self.is_wide(member.place) and wide:
-                    self.say(f"put_four(&{self.element(member.place)}, {name}[g]);")
-                else:
-                    with self.lanes():
-                        self.say(f"{self.element(member.place)} = {name}[g].v[k];")
-
-    @contextmanager
-    def group(self, spots: Spots) -> Iterator[None]:
-        """For each four of a thread, with the indices of its first place."""
-        with self.unrolled("g", spots.groups):
-            self.say(f"const {self.index} place = {spots.first} + g * {spots.step};")
-            self.unravel("place", spots.axes)
-            if spots.beyond is None:
-                yield
-            else:
-                with self.block(f"if (place < {spots.beyond})"):
-                    yield
-
-    @contextmanager
-    def lanes(self) -> Iterator[None]:
-        """For each place of a four."""
-        with self.unrolled("k", FOUR):
-            last = f"i{self.rank - 1}"
-            self.say(f"const {self.index} {last}_k = {last} + k;")
-            self.lane = "_k"
-            yield
-            self.lane = ""
-
     def tree(
-        self,
-        members: list[Member],
-        rooms: dict[int, str],
-        width: int,
-        at: str,
-        lane: str,
-        step: int = 1,
-        warps: bool = False,
+        self, members: list[Member], rooms: dict[int, str], width: int, at: str, lane: str, step: int = 1
     ) -> None:
-        """Joins what `width` threads hold in shared memory, pair by pair, in the first of them.
-
-        With `warps`, the last 32 of them are one warp, which waits for nobody else.
-        """
+        """Joins what `width` threads hold in shared memory, pair by pair, in the first of them."""
         half = width // 2
         while half:
-            alone = warps and (width == WARP or WARP > 2 * half > 2 or half == WARP // 2)
-            with self.phase("MET" if alone else "END"):
+            with self.phase():
                 self.say(f"if ({lane} < {half}) {{")
                 for member in members:
                     room = rooms[id(member)]
@@ -497,8 +306,6 @@ class Elements(Emitter):
         size = prod(self.nest.space)
         if not size:
             return Kernels()
-        if self.by_fours(size):
-            return self.wide_kernel(size)
         self.several = SEVERAL if size >= LARGE and self.nest.work <= SIMPLE else 1
         piece = self.several * THREADS
         with self.phase():
@@ -513,23 +320,6 @@ class Elements(Emitter):
                 with self.block(f"for ({self.index} i = first; i < {size}; i += {THREADS})"):
                     self.place("i")
         return Kernels([self.launch((-(-size // piece),), (THREADS,))])
-
-    def by_fours(self, size: int) -> bool:
-        places = [member.place for member in self.nest.members if member.kept]
-        even = size >= ENOUGH and self.nest.space[-1] % FOUR == 0
-        return even and all(not place.index and self.is_wide(place) for place in places)
-
-    def wide_kernel(self, size: int) -> Kernels:
-        light = self.nest.work <= LIGHT
-        groups = 1 if size < MANY or self.nest.work > SIMPLE else SEVERAL if light else 2
-        step = FOUR * THREADS
-        with self.phase():
-            self.say(
-                f"const {self.index} first = ({self.index})blockIdx.x * {groups * step} + {FOUR} * threadIdx.x;"
-            )
-            beyond = size if size % (groups * step) else None
-            self.fours(self.nest.members, Spots("first", step, range(self.rank), groups, beyond), {})
-        return Kernels([self.launch((-(-size // (groups * step)),), (THREADS,))])
 
     def places(self, numbers: range) -> None:
         """Several places: the GPU has all that is read under way before it waits for any of it."""
@@ -561,11 +351,9 @@ class Rows(Emitter):
         super().__init__(nest)
         self.row_count = len(nest.rows)
         self.row_extent, self.extent = prod(nest.rows), prod(nest.cols)
-        self.by_fours = self.extent >= BESIDE and nest.cols[-1] % FOUR == 0
-        crowd = self.by_fours and self.row_extent * self.extent >= CROWD
-        wanted = max(1, -(-self.extent // (8 * FOUR if crowd else FOUR)))
-        self.threads = 1 if self.extent <= SHORT else min(512, max(WARP, 1 << (wanted - 1).bit_length()))
-        self.rows_abreast = max(1, (256 if crowd else 128) // self.threads)
+        wanted = max(1, -(-self.extent // 4))
+        self.threads = 1 if self.extent <= SHORT else min(512, max(32, 1 << (wanted - 1).bit_length()))
+        self.rows_abreast = max(1, 128 // self.threads)
         self.levels: dict[int, int] = {}
         self.depths: dict[int, int] = {}
         self.joins = [member for member in nest.members if member.reduce is not None]
@@ -627,9 +415,6 @@ class Rows(Emitter):
             self.depths[id(lazy)] = found
         return self.depths[id(lazy)]
 
-    def is_at_hand(self, member: Member) -> bool:
-        return id(member) in self.rooms
-
     def is_scalar(self, member: Member) -> bool:
         """Whether a member is one number for a row."""
         thin = not any(member.place.strides[self.row_count :])
@@ -641,7 +426,6 @@ class Rows(Emitter):
         """All walks; with `work`, the first one has been made, and its pieces lie there."""
         self.begin()
         self.rooms = {}
-        end = "MET" if self.threads == WARP else "END"  # a row of a warp needs nobody else
         members = self.nest.members
         scalars = [member for member in members if self.is_scalar(member)]
         for number, member in enumerate([*self.joins, *scalars]):
@@ -657,7 +441,7 @@ class Rows(Emitter):
             joining = [member for member in walking if member.reduce is not None]
             if depth == 0 and work is not None:
                 walking = joining
-            with self.phase(end):
+            with self.phase():
                 self.begin_row()
                 for member in row:
                     text, found = self.value(member.formula)
@@ -668,14 +452,14 @@ class Rows(Emitter):
                 if depth == 0 and work is not None:
                     self.gather(joining, work)
                 elif walking:
-                    self.walk(walking, "", self.extent)
+                    self.walk(walking, "threadIdx.x", self.extent, self.threads)
                 self.end_row()
             if joining:
                 at = f"threadIdx.y * {self.threads} + threadIdx.x"
-                self.tree(joining, self.rooms, self.threads, at, "threadIdx.x", warps=self.threads >= WARP)
+                self.tree(joining, self.rooms, self.threads, at, "threadIdx.x")
             finals = [member for member in (*row, *joining) if member.kept]
             if finals:
-                with self.phase(end):
+                with self.phase():
                     self.begin_row()
                     self.say("if (threadIdx.x == 0) {")
                     for axis in range(self.row_count, self.rank):
@@ -698,15 +482,14 @@ class Rows(Emitter):
             self.rooms[id(member)] = f"room{number}"
             self.room(kind_of(member.rule.working), f"room{number}", self.threads)
         length = -(-self.extent // self.pieces)
-        length += -length % FOUR if self.by_fours else 0
         with self.phase():
             self.unravel_row("blockIdx.y")
             self.say(f"const {self.index} begin = (({self.index})blockIdx.x) * {length};")
             self.say(
                 f"const {self.index} end = begin + {length} < {self.extent} ? begin + {length} : {self.extent};"
             )
-            self.walk(members, "begin + ", "end")
-        self.tree(joining, self.rooms, self.threads, "threadIdx.x", "threadIdx.x", warps=True)
+            self.walk(members, "begin + threadIdx.x", "end", self.threads)
+        self.tree(joining, self.rooms, self.threads, "threadIdx.x", "threadIdx.x")
         with self.phase():
             self.say("if (threadIdx.x == 0) {")
             for member in joining:
@@ -719,7 +502,7 @@ class Rows(Emitter):
 
     def work_of(self, member: Member, work: dict[int, int]) -> str:
         place = self.word(("work", id(member)), ("work", work[id(member)]))
-        return f"at<{HELD[kind_of(member.rule.working)]}>({place})"
+        return f"(({HELD[kind_of(member.rule.working)]}*){place})"
 
     def gather(self, joining: list[Member], work: dict[int, int]) -> None:
         """Joins the pieces."""
@@ -748,7 +531,7 @@ class Rows(Emitter):
         self.say(f"const {self.index} row = {text};")
         self.unravel("row", range(self.row_count))
 
-    def walk(self, members: list[Member], begin: str, beyond: Any) -> None:
+    def walk(self, members: list[Member], first: str, beyond: Any, step: int) -> None:
         """One walk along the row: stores what is to be stored, joins what is to be joined."""
         names = {}
         for member in members:
@@ -757,38 +540,18 @@ class Rows(Emitter):
                 self.say(f"{HELD[kind_of(member.rule.working)]} {name} = {start_of(member)};")
         for member in members:
             self.prepare(member.formula)
-        if self.by_fours:
-            self.walk_by_fours(members, begin, beyond, names)
-        else:
-            head = f"for ({self.index} c = {begin}threadIdx.x; c < {beyond}; c += {self.threads})"
-            with self.block(head):
-                self.unravel("c", range(self.row_count, self.rank))
-                for member in members:
-                    if member.reduce is None:
-                        self.store(member)
-                    else:
-                        self.join(member, names[id(member)])
+        with self.block(f"for ({self.index} c = {first}; c < {beyond}; c += {step})"):
+            self.unravel("c", range(self.row_count, self.rank))
+            for member in members:
+                if member.reduce is None:
+                    self.store(member)
+                else:
+                    self.join(member, names[id(member)])
         for member in members:
             if member.reduce is not None:
                 room = self.rooms[id(member)]
                 row = f"threadIdx.y * {self.threads} + " if self.rows_abreast > 1 else ""
                 self.say(f"{room}[{row}threadIdx.x] = {names[id(member)]};")
-
-    def walk_by_fours(self, members: list[Member], begin: str, beyond: Any, names: dict[int, str]) -> None:
-        """Fours in their order; how many are read at once makes no difference to what is joined with what."""
-        step = FOUR * self.threads
-        each = -(-self.extent // self.pieces) // step  # fours that every thread has
-        wanted = (SEVERAL, 3, 2) if len(self.loads_of(members)) <= 2 else (2,)
-        even = [n for n in wanted if not self.extent % (n * step)]
-        groups = next((n for n in (*even, *wanted) if n <= each), 1)
-        axes = range(self.row_count, self.rank)
-        self.say(f"{self.index} c = {begin}{FOUR} * threadIdx.x;")
-        if groups > 1:
-            with self.block(f"for (; c + {(groups - 1) * step} < {beyond}; c += {groups * step})"):
-                self.fours(members, Spots("c", step, axes, groups), names)
-        if groups == 1 or self.pieces > 1 or self.extent % (groups * step):
-            with self.block(f"for (; c < {beyond}; c += {step})"):
-                self.fours(members, Spots("c", step, axes, 1), names)
 
     def prepare(self, lazy: Lazy) -> None:
         """Computes, outside the loop that is about to begin, all parts of a formula that hold for the row."""
@@ -830,7 +593,7 @@ class Columns(Emitter):
         self.deep = 8 if self.length > 8 else 1
         self.across = -(-self.width // WIDE)  # blocks for all columns
         blocks = self.outer * self.across
-        self.pieces = max(1, min(-(-BUSY // max(blocks, 1)), self.length // 64))
+        self.pieces = max(1, min(-(-PROCESSORS // max(blocks, 1)), self.length // 64))
 
     def kernels(self) -> Kernels:
         if not self.outer * self.width:
@@ -862,16 +625,12 @@ class Columns(Emitter):
             self.say(
                 f"const {self.index} end = begin + {piece} < {self.length} ? begin + {piece} : {self.length};"
             )
-            self.say(f"if (i{col_axis} < {self.width}) {{")
-            self.say(
-                "UNROLLED(8)"
-            )  # nothing is written here, so that the reads of eight rows can be under way
+            self.say(f"if (i{col_axis} < {self.width})")
             row = f"i{row_axis}"
             head = f"for ({self.index} {row} = begin + threadIdx.y; {row} < end; {row} += {self.deep})"
             with self.block(head):
                 for member in members:
                     self.join(member, names[id(member)])
-            self.say("}")
             for member in members:
                 self.say(f"{rooms[id(member)]}[{at}] = {names[id(member)]};")
         self.tree(members, rooms, self.deep, at, "threadIdx.y", WIDE)
@@ -898,7 +657,6 @@ class Columns(Emitter):
                     kind = kind_of(member.rule.working)
                     name = f"s{next(self.names)}"
                     self.say(f"{HELD[kind]} {name} = {start_of(member)};")
-                    self.say("UNROLLED(8)")
                     with self.block(f"for (int piece = 0; piece < {self.pieces}; piece++)"):
                         place = f"((i64)piece * {self.outer} + outer) * {self.width} + i{col_axis}"
                         part = self.lines.value(kind, f"{self.work_of(member, work)}[{place}]")
@@ -908,7 +666,7 @@ class Columns(Emitter):
 
     def work_of(self, member: Member, work: dict[int, int]) -> str:
         place = self.word(("work", id(member)), ("work", work[id(member)]))
-        return f"at<{HELD[kind_of(member.rule.working)]}>({place})"
+        return f"(({HELD[kind_of(member.rule.working)]}*){place})"
 
     def name_column(self, threads: int = WIDE) -> None:
         """The column of a thread, and the outer row of its block."""
@@ -925,7 +683,8 @@ class Columns(Emitter):
         place = member.place
         axes = [*range(self.nest.outer), self.rank - 1]
         parts = [f"i{axis} * {step}" for axis, step in zip(axes, place.strides, strict=True) if step]
-        self.say(f"{self.pointer(place)}[{' + '.join(parts) or '0'}] = {stored(text, kind)};")
+        pointer = f"(({STORED[kind]}*){self.word(id(place), ('address', place))})"
+        self.say(f"{pointer}[{' + '.join(parts) or '0'}] = {stored(text, kind)};")
 
 
 def as_number(number: Number, working: np.dtype) -> Any:

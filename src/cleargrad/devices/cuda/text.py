@@ -34,10 +34,6 @@ template <int N> struct Words { i64 w[N]; };
 #define SHARED(type, name, n) __shared__ type name[n];
 #define PHASE {
 #define END } __syncthreads();
-#define MET } __syncwarp();
-#define UNROLL _Pragma("unroll")
-#define QUOTED(text) #text
-#define UNROLLED(n) _Pragma(QUOTED(unroll n))
 #define DEVICE __device__ __forceinline__
 DEVICE float from_half(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 DEVICE unsigned short to_half(float f) {
@@ -49,16 +45,7 @@ DEVICE unsigned int bits_of(float f) { return __float_as_uint(f); }
 DEVICE float float_of(unsigned int u) { return __uint_as_float(u); }
 DEVICE i64 bits_of(double f) { return __double_as_longlong(f); }
 DEVICE double double_of(i64 u) { return __longlong_as_double(u); }
-template <class T> DEVICE T* at(i64 word) { return (T*)__cvta_global_to_generic((size_t)word); }
-#else
-#define MET }
-#define UNROLL
-#define UNROLLED(n)
-template <class T> DEVICE T* at(i64 word) { return (T*)word; }
 #endif
-template <class T> struct alignas(sizeof(T) * 4 < 16 ? sizeof(T) * 4 : 16) Quad { T v[4]; };
-template <class T> DEVICE Quad<T> four(const T* p) { return *(const Quad<T>*)p; }
-template <class T> DEVICE void put_four(T* p, const Quad<T>& q) { *(Quad<T>*)p = q; }
 DEVICE float from_bfloat(unsigned short h) { return float_of((unsigned int)h << 16); }
 DEVICE unsigned short to_bfloat(float f) {
   unsigned int u = bits_of(f);
