@@ -21,6 +21,7 @@ from cleargrad.schedule.statements import AddRows
 THREADS = 128
 LOOK = 1024  # places that a block looks at before it adds those that are its own
 
+# What all threads have read may be written again only after they have met once more: hence the empty phase.
 # Each block looks whether its row is the first for its place in the table. If so, it adds all rows for that place,
 # one after the other, so that the sum is the same in every run; no other block writes there.
 ADD_ROWS = """
@@ -53,7 +54,10 @@ for (int k = threadIdx.x; k < {look}; k += {threads}) {{
   if (wanted[k]) hits[0] = 1;
 }}
 END
-if (hits[0]) {{
+const int some = hits[0];
+PHASE
+END
+if (some) {{
 PHASE
 for (int k = 0; k < {look} && first + k < {count}; k++) if (wanted[k])
   for (int c = threadIdx.x; c < {width}; c += {threads})
