@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -452,37 +451,34 @@ class Own:
 
     def __init__(self, runtime: Runtime, like: np.ndarray) -> None:
         self.runtime, self.shape, self.dtype = runtime, like.shape, like.dtype
-        self.seen: weakref.ref | None = None  # what was handed out last, if it was a copy
+        self.seen: weakref.ref | None = None  # what was handed out last
         self.trust = 0  # how often it was gone
         self.move()
 
     def move(self) -> None:
         """Takes new memory."""
         self.array = new_array(self.runtime, self.shape, self.dtype)
-        # What is lent is one array, again and again. Whoever has it, or a view of it, refers to it or to its root.
-        self.lent = self.array.view()
-        self.root = self.lent.base
-        self.alone = getrefcount(self.lent), getrefcount(self.root)
+        self.address = address_of(self.array)
 
     def must_move(self) -> bool:
         """Whether the graph has to be made again, before a run, since somebody still has what it would write to."""
-        if self.lends:
-            if (getrefcount(self.lent), getrefcount(self.root)) == self.alone:
-                return False
-            self.lends, self.trust = False, -ALWAYS
-            self.move()
-            return True
         gone = self.seen is None or self.seen() is None
         self.trust = self.trust + 1 if gone else -ALWAYS
+        if self.lends and not gone:
+            self.lends = False
+            self.move()
+            return True
         self.lends = self.trust > TRUSTED
         return False
 
     def handed_out(self) -> np.ndarray:
-        if self.lends:
-            return self.lent
-        array = new_array(self.runtime, self.shape, self.dtype)
-        self.seen = weakref.ref(owner_of(array))
-        return array
+        if not self.lends:
+            array = new_array(self.runtime, self.shape, self.dtype)
+            self.seen = weakref.ref(owner_of(array))
+            return array
+        place = Place(self.address, max(self.array.nbytes, 1), self.array)
+        self.seen = weakref.ref(place)
+        return np.ndarray(self.shape, self.dtype, np.asarray(place))
 
 
 class Place(Memory):
