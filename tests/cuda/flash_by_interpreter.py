@@ -17,8 +17,8 @@ os.environ["TRITON_INTERPRET"] = "1"
 import numpy as np
 import torch
 
-from cleargrad.devices.cuda.flash import Run, attention_gradient_runs, attention_runs
-from cleargrad.devices.cuda.triton_code import Layout
+from cleargrad.devices.cuda.flash import attention, attention_gradient
+from cleargrad.devices.cuda.triton_code import Layout, Written
 
 BOUNDS = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
@@ -180,10 +180,10 @@ def layout(x: torch.Tensor | None) -> Layout | None:
     return None if x is None else Layout(tuple(x.shape), x.stride(), str(x.dtype).removeprefix("torch."))
 
 
-def perform(runs: list[Run], memory: dict[str, Any], work: int) -> None:
+def perform(written: Written, memory: dict[str, Any]) -> None:
     """Kernels one after the other; what lies between them begins as something that no kernel may rely on."""
-    between = torch.full((work // 4,), math.nan)
-    for run in runs:
+    between = torch.full((written.work // 4,), math.nan)
+    for run in written.kernels:
         pointers = {}
         for name, ((space, place), dtype) in run.pointers.items():
             found = between[place // 4 :] if space == "work" else memory[space][place]
@@ -207,14 +207,14 @@ def results_of(case: Case, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: flo
         *(empty((*rows, 1), "float32", False) for _ in "pt"),
     ]
     operands = [q, k, v, mask]
-    runs = attention_runs([layout(x) for x in operands], [layout(x) for x in there], attrs)
-    assert runs is not None
-    perform(runs, {"operand": operands, "result": there}, 0)
+    written = attention([layout(x) for x in operands], [layout(x) for x in there], attrs)
+    assert written is not None
+    perform(written, {"operand": operands, "result": there})
     back = [empty(x.shape, "float32" if case.causal else case.dtype, turned) for x in (q, k, v)]
     operands = [g, q, k, v, mask, *there]
-    found = attention_gradient_runs([layout(x) for x in operands], [layout(x) for x in back], attrs)
-    assert found is not None
-    perform(found[0], {"operand": operands, "result": back}, found[1])
+    written = attention_gradient([layout(x) for x in operands], [layout(x) for x in back], attrs)
+    assert written is not None
+    perform(written, {"operand": operands, "result": back})
     return [*there, *back]
 
 

@@ -23,9 +23,9 @@ from cleargrad.devices.cuda import convolution
 from cleargrad.devices.cuda.triton_code import Layout
 
 CALLS = {
-    "convolution": convolution.convolution_calls,
-    "convolution_adjoint_input": convolution.adjoint_input_calls,
-    "convolution_adjoint_weight": convolution.adjoint_weight_calls,
+    "convolution": convolution.convolution,
+    "convolution_adjoint_input": convolution.convolution_adjoint_input,
+    "convolution_adjoint_weight": convolution.convolution_adjoint_weight,
 }
 TOLERANCE = {"float32": 1e-5, "bfloat16": 8e-3, "float16": 1e-3}
 
@@ -65,7 +65,7 @@ def made(op: str, operands: list, like: torch.Tensor, attrs: dict[str, Any]) -> 
     if calls is None:
         return None
     work = torch.full((calls.work,), 255, dtype=torch.uint8)
-    for call in calls.list:
+    for call in calls.kernels:
         given = []
         for (place, at), dtype in call.pointers.values():
             memory = {"operand": lambda at=at: operands[at], "result": lambda at=at: out}.get(place)

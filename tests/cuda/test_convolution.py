@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cleargrad.devices.cuda import convolution
-from cleargrad.devices.cuda.tiled import PLANS
+from cleargrad.devices.cuda.tiled import KERNELS
 from cleargrad.devices.cuda.triton_code import Layout
 
 pytestmark = pytest.mark.skipif(
@@ -131,9 +131,9 @@ def tool(*words: str, image: bytes, folder: Path) -> str:
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("name", RESNET)
 def test_machine_code(name: str, op: str, tmp_path: Path) -> None:
-    _, planned = PLANS[op]
-    plan = planned(*layouts(name, op, "bfloat16"), 90)
-    assert plan is not None and plan.work > 0
+    written = KERNELS[op](*layouts(name, op, "bfloat16"))
+    assert written is not None and written.work > 0
+    plan = written.plan(90)
     for start in plan.starts:
         assert start.binary.shared <= SHARED
         assert all(at % 256 == 0 for place, at in start.pointers if place == "work")
@@ -147,10 +147,9 @@ def test_machine_code(name: str, op: str, tmp_path: Path) -> None:
 def test_machine_code_of_float32(tf32: bool, tmp_path: Path) -> None:
     for op in OPS:
         operands, results, attrs = layouts("14", op, "float32")
-        _, planned = PLANS[op]
-        plan = planned(operands, results, attrs | {"tf32": tf32}, 90)
-        assert plan is not None
-        for start in plan.starts:
+        written = KERNELS[op](operands, results, attrs | {"tf32": tf32})
+        assert written is not None
+        for start in written.plan(90).starts:
             if start.binary.entry.startswith("multiply"):
                 text = tool("-sass", image=start.binary.image, folder=tmp_path)
                 assert ("HGMMA" in text) == tf32 and "HMMA" not in text
@@ -167,7 +166,7 @@ def test_what_has_no_plan() -> None:
     }
 
     def plan(operands: list, results: list, **changes: Any) -> Any:
-        return convolution.convolution_calls(operands, results, attrs | changes)
+        return convolution.convolution(operands, results, attrs | changes)
 
     assert plan([x, w, None], [y]) is not None
     assert plan([x, dense((16, 8, 3, 3)), None], [y], groups=2) is None
@@ -178,4 +177,4 @@ def test_what_has_no_plan() -> None:
     three: dict[str, Any] = dict.fromkeys(("stride", "padding", "dilation"), (1, 1, 1))
     assert plan([image, kernel, None], [image], **three) is None
     both: dict[str, Any] = attrs | {"stride": (2, 2), "dilation": (2, 2), "size": (8, 8)}
-    assert convolution.adjoint_input_calls([dense((2, 16, 3, 3)), w, None], [x], both) is None
+    assert convolution.convolution_adjoint_input([dense((2, 16, 3, 3)), w, None], [x], both) is None

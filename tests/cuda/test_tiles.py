@@ -17,7 +17,7 @@ from cleargrad.devices.cuda.tiled import ALIGNED
 from cleargrad.devices.cuda.triton_code import Binary
 from tests.cuda.emulated import Emulated
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", reason="its kernels are written in Triton, which is for Linux")
 attention = cg.nn.functional.scaled_dot_product_attention
 
 

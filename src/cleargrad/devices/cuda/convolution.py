@@ -1,6 +1,6 @@
 """Convolutions as products of matrices that are nowhere written down: which kernels make one, on which tiles.
 
-In: the layouts of a call's operands and results. Out: a plan, or None where devices/cuda/parts.py has the
+In: the layouts of a call's operands and results. Out: its kernels, or None where devices/cuda/parts.py has the
 way. Images are first laid out with channels last, so that every tap of a window sees channels side by side;
 weights likewise. Where there are few channels, a row of taps is walked as one, as they lie side by side
 too, and so do those that fill up the row: their weights are 0, which only shows where images have entries
@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
-from typing import Any
 
-from cleargrad.devices.cuda.triton_code import Layout, Plan, Start, compiled
+from cleargrad.devices.cuda.triton_code import Kernel, Layout, Written
 
 PROCESSORS = 132
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4}  # bytes of an element
@@ -28,39 +27,17 @@ SHARED = 2048  # bytes that all processors together write or read in a clock
 
 
 @dataclass
-class Call:
-    """A kernel of devices/cuda/convolution_kernels.py: of a pointer its place, as in `Start`, and dtype."""
+class Calls(Written):
+    """The kernels of a convolution."""
 
-    function: Any
-    pointers: dict[str, tuple[tuple[str, int], str]]
-    constants: dict[str, Any]
-    grid: tuple[int, int, int]
-    warps: int = 4
-    stages: int = 2
-
-    def start(self, architecture: int) -> Start:
-        dtypes = {name: dtype for name, (_, dtype) in self.pointers.items()}
-        binary = compiled(self.function, dtypes, self.constants, self.warps, self.stages, architecture)
-        return Start(binary, self.grid, [place for place, _ in self.pointers.values()])
-
-
-@dataclass
-class Calls:
-    """Kernels one after the other, and memory between them."""
-
-    kind: str  # of the operands
-    precision: str  # of products of float32
-    list: list[Call]
-    work: int = 0
+    kind: str = "float32"  # of the operands
+    precision: str = "ieee"  # of products of float32
 
     def room(self, elements: int, itemsize: int) -> tuple[str, int]:
         """Memory for so many elements."""
         first = self.work
         self.work += -(-elements * itemsize // 256) * 256
         return "work", first
-
-    def plan(self, architecture: int) -> Plan:
-        return Plan([call.start(architecture) for call in self.list], self.work)
 
 
 @dataclass(frozen=True)
@@ -101,34 +78,10 @@ WIDE = (Tile(64, 64, 4, 3), Tile(64, 128, 4, 3), Tile(128, 64, 4, 3), Tile(128, 
 EXACT = (Tile(32, 32, 4, 2), Tile(64, 64, 4, 2), Tile(64, 128, 8, 2))  # without tensor cores
 
 
-# Plans -----------------------------------------------------------------------------------------------------
-
-
-def convolution(
-    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int
-) -> Plan | None:
-    calls = convolution_calls(operands, results, attrs)
-    return None if calls is None else calls.plan(architecture)
-
-
-def convolution_adjoint_input(
-    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int
-) -> Plan | None:
-    calls = adjoint_input_calls(operands, results, attrs)
-    return None if calls is None else calls.plan(architecture)
-
-
-def convolution_adjoint_weight(
-    operands: list[Layout | None], results: list[Layout], attrs: dict, architecture: int
-) -> Plan | None:
-    calls = adjoint_weight_calls(operands, results, attrs)
-    return None if calls is None else calls.plan(architecture)
-
-
 # The three ops ---------------------------------------------------------------------------------------------
 
 
-def convolution_calls(operands: list, results: list, attrs: dict) -> Calls | None:
+def convolution(operands: list, results: list, attrs: dict) -> Calls | None:
     found = begun([*operands, *results], attrs)
     if found is None:
         return None
@@ -147,7 +100,7 @@ def convolution_calls(operands: list, results: list, attrs: dict) -> Calls | Non
     return calls if counted(calls, x, w, out) else None
 
 
-def adjoint_input_calls(operands: list, results: list, attrs: dict) -> Calls | None:
+def convolution_adjoint_input(operands: list, results: list, attrs: dict) -> Calls | None:
     found = begun([*operands, *results], attrs)
     if found is None:
         return None
@@ -173,7 +126,7 @@ def adjoint_input_calls(operands: list, results: list, attrs: dict) -> Calls | N
     return calls if counted(calls, g, w, out) else None
 
 
-def adjoint_weight_calls(operands: list, results: list, attrs: dict) -> Calls | None:
+def convolution_adjoint_weight(operands: list, results: list, attrs: dict) -> Calls | None:
     from cleargrad.devices.cuda.convolution_kernels import add_pieces, multiply_gradients
 
     found = begun([*operands, None, *results], attrs)
@@ -201,7 +154,7 @@ def adjoint_weight_calls(operands: list, results: list, attrs: dict) -> Calls | 
     }  # fmt: skip
     pointers = {"g": (slopes, calls.kind), "x": (images, calls.kind), "out": (parts, "float32")}
     grid = (rows * columns, pieces, 1)
-    calls.list.append(Call(multiply_gradients, pointers, constants, grid, tile.warps, tile.stages))
+    calls.kernels.append(Kernel(multiply_gradients, pointers, constants, grid, tile.warps, tile.stages))
     taps, channels = sides(prod(kernel), inputs)
     constants = {
         "PIECES": pieces, "APART": wide.pitch * line, "LINE": line, "C": inputs, "R": kernel[0],
@@ -210,7 +163,7 @@ def adjoint_weight_calls(operands: list, results: list, attrs: dict) -> Calls | 
     }  # fmt: skip
     grid = (outputs, -(-inputs // channels), -(-prod(kernel) // taps))
     pointers = {"parts": (parts, "float32"), "out": (("result", 0), calls.kind)}
-    calls.list.append(Call(add_pieces, pointers, constants, grid))
+    calls.kernels.append(Kernel(add_pieces, pointers, constants, grid))
     return calls if counted(calls, g, x, out) else None
 
 
@@ -239,7 +192,7 @@ def add_windows(
         "out": (("result", 0), calls.kind),
     }  # fmt: skip
     grid = (-(-outputs // tile.rows) * prod(classes) * -(-spots // tile.columns), 1, 1)
-    calls.list.append(Call(multiply_windows, pointers, constants, grid, tile.warps, tile.stages))
+    calls.kernels.append(Kernel(multiply_windows, pointers, constants, grid, tile.warps, tile.stages))
 
 
 def begun(layouts: list, attrs: dict) -> tuple | None:
@@ -256,7 +209,7 @@ def begun(layouts: list, attrs: dict) -> tuple | None:
     if rank == 1:  # an image of one row
         layouts = [x if x is None or len(x.shape) == 1 else as_image(x) for x in layouts]
         settings = [(value, *pair) for value, pair in zip((1, 0, 1), settings)]
-    return Calls(kinds.pop(), "tf32" if attrs["tf32"] else "ieee", []), layouts, settings
+    return Calls([], 0, kinds.pop(), "tf32" if attrs["tf32"] else "ieee"), layouts, settings
 
 
 def as_image(line: Layout) -> Layout:
@@ -267,7 +220,7 @@ def as_image(line: Layout) -> Layout:
 def counted(calls: Calls, *layouts: Layout) -> bool:
     """Whether kernels can count all elements, and grids are not too large."""
     spans = [sum((n - 1) * abs(s) for n, s in zip(each.shape, each.strides)) for each in layouts]
-    grids = all(call.grid[1] < 1 << 16 and call.grid[2] < 1 << 16 for call in calls.list)
+    grids = all(call.grid[1] < 1 << 16 and call.grid[2] < 1 << 16 for call in calls.kernels)
     return max(spans) < REACH and calls.work < REACH * WIDTHS[calls.kind] and grids
 
 
@@ -325,7 +278,7 @@ def channels_last(
     }  # fmt: skip
     grid = (x.shape[0] * -(-prod(size) // spots), -(-lie.pitch // side), 1)
     pointers = {"x": (source, calls.kind), "out": (target, calls.kind)}
-    calls.list.append(Call(lay_channels_last, pointers, constants, grid))
+    calls.kernels.append(Kernel(lay_channels_last, pointers, constants, grid))
     return target
 
 
@@ -342,7 +295,7 @@ def laid_weights(calls: Calls, source: tuple, w: Layout, lie: Channels) -> tuple
     }  # fmt: skip
     grid = (outputs, -(-lie.pitch // channels), -(-r * lie.places // taps))
     pointers = {"w": (source, calls.kind), "out": (target, calls.kind)}
-    calls.list.append(Call(lay_weights, pointers, constants, grid))
+    calls.kernels.append(Kernel(lay_weights, pointers, constants, grid))
     return target
 
 

@@ -1,8 +1,8 @@
 """Attention on a GPU that never holds all scores: which of Triton's kernels run, on which tiles, and in what order.
 
-Layouts of operands and results come in, a plan goes out, or None where other parts have to do. A plan is first a
-list of runs, which Triton's interpreter can perform too; then each becomes machine code. Every sum has one order: a
-tile of queries looks at all keys for its own gradient, a tile of keys at all queries for theirs.
+Layouts of operands and results come in, kernels as they are written down go out, or None where other parts have to
+do. Every sum has one order: a tile of queries looks at all keys for its own gradient, a tile of keys at all queries
+for theirs.
 Read next: devices/cuda/parts.py.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import isfinite, prod
 from typing import Any
 
-from cleargrad.devices.cuda.triton_code import Layout, Plan, Start, compiled
+from cleargrad.devices.cuda.triton_code import Kernel, Layout, Written
 
 HALVES = ("float16", "bfloat16")
 KINDS = (*HALVES, "float32")
@@ -42,18 +42,6 @@ QUERIES = {32: Tiles(128, 64, 8, 2), 64: Tiles(128, 64, 8, 3), 128: Tiles(128, 6
 WHOLE_FORWARD = {32: Tiles(64, 32, 4, 2), 64: Tiles(64, 32, 8, 2), 128: Tiles(32, 64, 8, 2)}
 WHOLE_KEYS = {32: Tiles(32, 32, 4, 2), 64: Tiles(32, 32, 8, 2), 128: Tiles(32, 32, 8, 2)}
 WHOLE_QUERIES = {32: Tiles(32, 32, 4, 2), 64: Tiles(32, 32, 4, 2), 128: Tiles(32, 32, 4, 2)}
-
-
-@dataclass
-class Run:
-    """A kernel that is to run: a function of Triton's, its pointers by name with their dtypes, its constants."""
-
-    function: Any
-    pointers: dict[str, tuple[tuple[str, int], str]]
-    constants: dict[str, Any]
-    warps: int
-    stages: int
-    grid: tuple[int, int, int]
 
 
 @dataclass
@@ -109,43 +97,13 @@ class Problem:
         }  # fmt: skip
 
 
-# Plans -----------------------------------------------------------------------------------------------------
+# Kernels -----------------------------------------------------------------------------------------------------
 
 
 def attention(
-    operands: Sequence[Layout | None], results: Sequence[Layout], attrs: dict[str, Any], architecture: int
-) -> Plan | None:
-    """out, peaks and totals from q, k, v and a mask or None."""
-    runs = attention_runs(operands, results, attrs)
-    return None if runs is None else Plan([started(run, architecture) for run in runs])
-
-
-def attention_gradient(
-    operands: Sequence[Layout | None], results: Sequence[Layout], attrs: dict[str, Any], architecture: int
-) -> Plan | None:
-    """dq, dk and dv from g, q, k, v, a mask or None, and the results of attention."""
-    found = attention_gradient_runs(operands, results, attrs)
-    if found is None:
-        return None
-    runs, work = found
-    return Plan([started(run, architecture) for run in runs], work)
-
-
-def started(run: Run, architecture: int) -> Start:
-    """Machine code for a run; the order of pointers is that of the function's arguments."""
-    dtypes = {name: dtype for name, (_, dtype) in run.pointers.items()}
-    binary = compiled(run.function, dtypes, run.constants, run.warps, run.stages, architecture)
-    return Start(
-        binary, run.grid, [run.pointers[name][0] for name in run.function.arg_names if name in dtypes]
-    )
-
-
-# Runs ------------------------------------------------------------------------------------------------------
-
-
-def attention_runs(
     operands: Sequence[Layout | None], results: Sequence[Layout], attrs: dict[str, Any]
-) -> list[Run] | None:
+) -> Written | None:
+    """out, peaks and totals from q, k, v and a mask or None."""
     q, k, v, mask = operands
     problem = problem_of(q, k, v, mask, attrs)
     if problem is None or not all(supported(x) for x in results):
@@ -154,18 +112,18 @@ def attention_runs(
 
     tiles = problem.tiles(FORWARD, WHOLE_FORWARD)
     named = {"q": q, "k": k, "v": v, "mask": mask}
-    return [
-        run_of(flash_kernels.attend, problem, tiles, -(-problem.queries // tiles.rows), {
+    return Written([
+        kernel_of(flash_kernels.attend, problem, tiles, -(-problem.queries // tiles.rows), {
             **{name: (("operand", place), x) for place, (name, x) in enumerate(named.items())},
             **{name: (("result", place), results[place]) for place, name in enumerate(("out", "peaks", "totals"))},
         })
-    ]  # fmt: skip
+    ])  # fmt: skip
 
 
-def attention_gradient_runs(
+def attention_gradient(
     operands: Sequence[Layout | None], results: Sequence[Layout], attrs: dict[str, Any]
-) -> tuple[list[Run], int] | None:
-    """The runs of the way back, and bytes of work memory between them."""
+) -> Written | None:
+    """dq, dk and dv from g, q, k, v, a mask or None, and the results of attention."""
     g, q, k, v, mask, out, peaks, totals = operands
     problem = problem_of(q, k, v, mask, attrs)
     if problem is None or not all(supported(x) for x in (g, out, peaks, totals, *results)):
@@ -187,21 +145,21 @@ def attention_gradient_runs(
     def some(*names: str) -> dict[str, tuple[tuple[str, int], Layout | None]]:
         return {name: (taken | given)[name] for name in names}
 
-    runs = [
+    kernels = [
         prepared(flash_kernels.prepare, problem, length, some("g", "out", "peaks", "totals"), work),
-        run_of(
+        kernel_of(
             flash_kernels.gradient_of_keys, problem, by_keys, -(-problem.keys // by_keys.cols),
             some("g", "q", "k", "v", "mask", "dk", "dv"), work, facts, turned=True,
         ),
-        run_of(
+        kernel_of(
             flash_kernels.gradient_of_queries, problem, by_queries, -(-problem.queries // by_queries.rows),
             some("g", "q", "k", "v", "mask", "dq"), work, facts,
         ),
     ]  # fmt: skip
-    return runs, len(names) * row_bytes
+    return Written(kernels, len(names) * row_bytes)
 
 
-def run_of(
+def kernel_of(
     function: Any,
     problem: Problem,
     tiles: Tiles,
@@ -210,7 +168,7 @@ def run_of(
     work: dict[str, tuple[tuple[str, int], str]] | None = None,
     facts: dict[str, Any] | None = None,
     turned: bool = False,
-) -> Run:
+) -> Kernel:
     """A kernel over `several` tiles of every head; the mask's rows are keys where it is `turned`."""
     constants = problem.constants(tiles, several) | (facts or {})
     pointers = dict(work or {})
@@ -232,7 +190,7 @@ def prepared(
     length: int,
     tensors: dict[str, tuple[tuple[str, int], Layout | None]],
     work: dict[str, tuple[tuple[str, int], str]],
-) -> Run:
+) -> Kernel:
     """The kernel that computes what the way back needs of every row."""
     pointers = dict(work)
     constants: dict[str, Any] = {
@@ -253,12 +211,12 @@ def finished(
     warps: int,
     stages: int,
     programs: int,
-) -> Run:
+) -> Kernel:
     """What a kernel takes and there is none of is None, as a constant."""
     absent = {
         name: None for name in ("mask", "levels") if name in function.arg_names and name not in pointers
     }
-    return Run(function, pointers, constants | absent, warps, stages, (programs, 1, 1))
+    return Kernel(function, pointers, constants | absent, (programs, 1, 1), warps, stages)
 
 
 # Layouts ---------------------------------------------------------------------------------------------------

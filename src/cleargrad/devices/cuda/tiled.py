@@ -14,22 +14,20 @@ import numpy as np
 
 from cleargrad.core.precision import Tf32
 from cleargrad.devices.cuda import convolution, flash
-from cleargrad.devices.cuda.triton_code import Layout, Plan
+from cleargrad.devices.cuda.triton_code import Layout, Plan, Written
 from cleargrad.ops.record import Call, Value
 from cleargrad.schedule.formulas import Buffer, Load, Number, contiguous, kind_of
 from cleargrad.schedule.statements import Host, Product
 
-# By op: kernels as they are written down, before anything is compiled, and how they are planned.
-ATTEND = (flash.attention_runs, flash.attention)
-ATTEND_BACK = (flash.attention_gradient_runs, flash.attention_gradient)
-PLANS: dict[str, tuple[Callable[..., Any], Callable[..., Plan | None]]] = {
-    "flash_attention": ATTEND,
-    "flash_attention_gradient": ATTEND_BACK,
-    "scaled_dot_product_flash_attention_for_cpu": ATTEND,
-    "attention_gradient": ATTEND_BACK,
-    "convolution": (convolution.convolution_calls, convolution.convolution),
-    "convolution_adjoint_input": (convolution.adjoint_input_calls, convolution.convolution_adjoint_input),
-    "convolution_adjoint_weight": (convolution.adjoint_weight_calls, convolution.convolution_adjoint_weight),
+# By op: what writes its kernels down, or gives None.
+KERNELS: dict[str, Callable[[list[Layout | None], list[Layout], dict[str, Any]], Written | None]] = {
+    "flash_attention": flash.attention,
+    "flash_attention_gradient": flash.attention_gradient,
+    "scaled_dot_product_flash_attention_for_cpu": flash.attention,
+    "attention_gradient": flash.attention_gradient,
+    "convolution": convolution.convolution,
+    "convolution_adjoint_input": convolution.convolution_adjoint_input,
+    "convolution_adjoint_weight": convolution.convolution_adjoint_weight,
 }
 WHOLE = frozenset(("scaled_dot_product_flash_attention_for_cpu", "attention_gradient"))  # which are fused ops
 LINEAR = "linear"  # a fused op that is one product of narrow floats: cuBLASLt adds the bias before it rounds
@@ -38,11 +36,10 @@ ALIGNED = 16  # bytes, to a multiple of which such kernels expect their operands
 
 def is_tiled(call: Call, architecture: int | None) -> bool:
     """Whether there are kernels for a call, which does not depend on how its operands lie in memory."""
-    if architecture is None or call.op.name not in PLANS:
+    if architecture is None or call.op.name not in KERNELS:
         return False
     operands = [dense(x) if isinstance(x, Value) else None for x in call.operands]
-    written, _ = PLANS[call.op.name]
-    return written(operands, [dense(x) for x in call.results], settings_of(call)) is not None
+    return KERNELS[call.op.name](operands, [dense(x) for x in call.results], settings_of(call)) is not None
 
 
 def is_one_product(call: Call) -> bool:
@@ -99,16 +96,15 @@ class Tiles:
 
     @classmethod
     def of(cls, entry: Host, architecture: int | None) -> Tiles | None:
-        if architecture is None or entry.call.op.name not in PLANS:
+        if architecture is None or entry.call.op.name not in KERNELS:
             return None
         operands = [in_place(x, given) for x, given in zip(entry.operands, entry.call.operands, strict=True)]
         copies = [(new, old) for new, old in zip(operands, entry.operands) if new is not old]
         entry = Host(entry.call, tuple(operands), entry.results)
         given = [layout_of(x) if isinstance(x, Load) else None for x in operands]
         results = [Layout(x.shape, x.strides, kind_of(x.dtype)) for x in entry.results]
-        _, planned = PLANS[entry.call.op.name]
-        plan = planned(given, results, settings_of(entry.call), architecture)
-        return None if plan is None else cls(entry, plan, copies)
+        written = KERNELS[entry.call.op.name](given, results, settings_of(entry.call))
+        return None if written is None else cls(entry, written.plan(architecture), copies)
 
     def words(self, pointers: Sequence[tuple[str, int]]) -> list[tuple]:
         """The words of a kernel's arguments, as other kernels have them."""

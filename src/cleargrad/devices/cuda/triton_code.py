@@ -62,6 +62,35 @@ class Plan:
     work: int = 0
 
 
+@dataclass
+class Kernel:
+    """A kernel as it is written down, before it is compiled: of a pointer its place, as in `Start`, and dtype."""
+
+    function: Any
+    pointers: dict[str, tuple[tuple[str, int], str]]
+    constants: dict[str, Any]
+    grid: tuple[int, int, int]
+    warps: int = 4
+    stages: int = 2
+
+    def start(self, architecture: int) -> Start:
+        dtypes = {name: dtype for name, (_, dtype) in self.pointers.items()}
+        binary = compiled(self.function, dtypes, self.constants, self.warps, self.stages, architecture)
+        order = [name for name in self.function.arg_names if name in dtypes]
+        return Start(binary, self.grid, [self.pointers[name][0] for name in order])
+
+
+@dataclass
+class Written:
+    """The kernels of a call as they are written down; tests run them by Triton's interpreter."""
+
+    kernels: list[Kernel]
+    work: int = 0
+
+    def plan(self, architecture: int) -> Plan:
+        return Plan([kernel.start(architecture) for kernel in self.kernels], self.work)
+
+
 def compiled(
     function: Any,
     pointers: Mapping[str, str],
