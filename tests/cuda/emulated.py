@@ -339,20 +339,8 @@ class Emulated(Runtime):
         sizes = (ctypes.c_uint * 6)(*grid, *block)
         self.do(lambda: self.functions[name](ctypes.c_void_p(given.ctypes.data), sizes))
 
-    def multiply(
-        self,
-        kind: str,
-        m: int,
-        n: int,
-        k: int,
-        left: Matrix,
-        right: Matrix,
-        out: Matrix,
-        count: int,
-        beta: float,
-        bias: int = 0,
-    ) -> None:
-        self.do(lambda: product(kind, m, n, k, left, right, out, count, beta, bias))
+    def multiply(self, *given: Any) -> None:
+        self.do(lambda: product(*given))
 
     def capture(self, work: Callable[[], None]) -> Any:
         """Nothing is done now; what is asked for is noted as it is at this time, as a GPU does."""
@@ -381,17 +369,14 @@ def seen(matrix: Matrix, number: int, rows: int, columns: int, dtype: np.dtype) 
 
 def product(
     kind: str,
-    m: int,
-    n: int,
-    k: int,
-    left: Matrix,
-    right: Matrix,
-    out: Matrix,
+    sizes: tuple[int, int, int],
+    matrices: tuple[Matrix, Matrix, Matrix],
     count: int,
     beta: float,
-    bias: int,
+    bias: int = 0,
 ) -> None:
-    """What cuBLAS does."""
+    """What cuBLASLt does."""
+    (m, n, k), (left, right, out) = sizes, matrices
     dtype = np.dtype(kind) if kind != "bfloat16" else np.dtype("bfloat16")
     for number in range(count):
         a, b, c = (

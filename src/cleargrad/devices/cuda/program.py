@@ -259,7 +259,8 @@ class CudaProgram:
                 first_matrix = matrix(one_at, one, wide, k, one_apart)
                 second_matrix = matrix(other_at, other, k, high, other_apart)
                 result = matrix(c, place, wide, high, apart[2])
-                multiply(kind, wide, high, k, first_matrix, second_matrix, result, count, beta, bias)
+                matrices = (first_matrix, second_matrix, result)
+                multiply(kind, (wide, high, k), matrices, count, beta, bias)
 
         return run
 

@@ -24,7 +24,7 @@ from cleargrad.core.device import Memory
 from cleargrad.core.disk_cache import cache_folder, read_cached, write_cached
 from cleargrad.core.shortage import Shortage, out_of_memory
 from cleargrad.devices.cuda.counts import Counts
-from cleargrad.devices.cuda.products import Matrix, Products
+from cleargrad.devices.cuda.products import Products
 from cleargrad.devices.cuda.queues import Queues
 from cleargrad.devices.cuda.text import PRELUDE
 from cleargrad.devices.cuda.triton_code import Binary
@@ -258,21 +258,9 @@ class Runtime:
         if failed:
             raise RuntimeError(f"CUDA could not start a kernel (error {failed})")
 
-    def multiply(
-        self,
-        kind: str,
-        m: int,
-        n: int,
-        k: int,
-        left: Matrix,
-        right: Matrix,
-        out: Matrix,
-        count: int,
-        beta: float,
-        bias: int = 0,
-    ) -> None:
-        """out = left @ right + beta * out, in the memory order of columns; a bias has a number for each row."""
-        self.products.multiply(self.stream, kind, (m, n, k), (left, right, out), count, beta, bias)
+    def multiply(self, *product: Any) -> None:
+        """Has matrices multiplied: what `Products.multiply` takes behind the queue of work."""
+        self.products.multiply(self.stream, *product)
 
     @cached_property
     def products(self) -> Products:
