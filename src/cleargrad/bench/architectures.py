@@ -40,7 +40,8 @@ def labelled(torch: Any, length: int, vocabulary: int, classes: int) -> Callable
 # Images ----------------------------------------------------------------------------------------------------
 
 
-def resnet(torch: Any, setup: Setup) -> Task:
+def residual(torch: Any) -> tuple[Any, Any]:
+    """What residual networks are made of: a convolution with its norm, and a block of two with a short cut."""
     nn, relu = torch.nn, torch.nn.functional.relu
 
     def norm_after(before: int, after: int, size: int, stride: int) -> Any:
@@ -56,6 +57,12 @@ def resnet(torch: Any, setup: Setup) -> Task:
         def forward(self, x: Any) -> Any:
             return relu(self.second(relu(self.first(x))) + self.short(x))
 
+    return norm_after, Block
+
+
+def resnet(torch: Any, setup: Setup) -> Task:
+    nn = torch.nn
+    norm_after, Block = residual(torch)
     blocks = [
         Block(32, 32),
         Block(32, 32),

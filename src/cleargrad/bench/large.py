@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .architectures import residual
 from .workloads import Setup, Task, Workload, fill, images, make_gpt, tokens
 
 GPT2 = {"vocabulary": 50304, "context": 1024, "width": 768, "layers": 12, "heads": 12}
@@ -34,28 +35,15 @@ def gpt2(torch: Any, setup: Setup) -> Task:
 
 def resnet18(torch: Any, setup: Setup) -> Task:
     """ResNet-18 on pictures of 224 x 224 in bfloat16 autocast; SGD with momentum."""
-    nn, relu = torch.nn, torch.nn.functional.relu
-
-    def normed(before: int, after: int, size: int, stride: int) -> Any:
-        convolution = nn.Conv2d(before, after, size, stride, size // 2, bias=False)
-        return nn.Sequential(convolution, nn.BatchNorm2d(after))
-
-    class Block(nn.Module):  # type: ignore[name-defined]
-        def __init__(self, before: int, after: int, stride: int) -> None:
-            super().__init__()
-            self.first, self.second = normed(before, after, 3, stride), normed(after, after, 3, 1)
-            self.short = nn.Identity() if before == after else normed(before, after, 1, stride)
-
-        def forward(self, x: Any) -> Any:
-            return relu(self.second(relu(self.first(x))) + self.short(x))
-
+    nn = torch.nn
+    norm_after, Block = residual(torch)
     widths = ((64, 64), (64, 128), (128, 256), (256, 512))
     blocks = [
         block
         for before, after in widths
         for block in (Block(before, after, 1 if before == after else 2), Block(after, after, 1))
     ]
-    stem = [normed(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    stem = [norm_after(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)]
     model = fill(torch, nn.Sequential(*stem, *blocks, *head))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **setup.optimizer)

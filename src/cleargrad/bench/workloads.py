@@ -148,7 +148,7 @@ def make_gpt(torch: Any, vocabulary: int, context: int, width: int, layers: int,
             self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
 
         def forward(self, x: Any) -> Any:
-            x = self.table(x) + self.places(torch.arange(x.shape[1]))
+            x = self.table(x) + self.places(torch.arange(x.shape[1], device=x.device))
             return self.head(self.norm(self.blocks(x)))
 
     return fill(torch, GPT())
